@@ -1,0 +1,10 @@
+"""URLs of the stand-alone product: the pages at the root, accounts and the admin beside them."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("accounts/", include("django.contrib.auth.urls")),
+    path("", include("deadletters.urls")),
+]
