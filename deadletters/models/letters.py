@@ -1,0 +1,230 @@
+"""Dead letters, their deaths, subjects and payload versions."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Left, Now
+
+from queues.models import Source
+from queues.models.fields import JSONTextField
+
+TYPE_PREFIX = 200
+"""Characters of a message type that are indexed; a longer type is compared whole after the index."""
+
+
+class RecoveryStatus(models.IntegerChoices):
+    """What the machine knows about a dead letter's recovery."""
+
+    PENDING = 0, "Open"
+    RECOVERING = 1, "Recovering"
+    HELD = 2, "Held"
+    RECOVERED = 3, "Recovered"
+    PERMANENTLY_FAILED = 4, "Given up"
+
+
+class Disposition(models.IntegerChoices):
+    """What a person decided; it wins over everything automatic."""
+
+    NONE = 0, "None"
+    RETRY_NOW = 1, "Retry now"
+    HOLD_INDEFINITELY = 2, "Hold"
+    MARK_PERMANENTLY_FAILED = 3, "Give up"
+
+
+class DeadLetter(models.Model):
+    """One message that a queue gave up on, as it was at its latest death.
+
+    Written by the SQL function `move_to_dead_letters`; a message that dies again re-opens its letter
+    (`deaths` + 1). `source_row` is the work row without its bodies, so that a recovery rebuilds it whole.
+    """
+
+    dead_letter_id = models.UUIDField(primary_key=True)
+    source_table = models.TextField(choices=Source)
+    source_id = models.UUIDField()
+    stream_id = models.UUIDField(null=True)
+    message_type = models.TextField()
+    destination = models.TextField(null=True)
+    perspective_name = models.TextField(null=True)
+    envelope = JSONTextField()
+    metadata = JSONTextField(db_default=models.Value({}, models.JSONField()))
+    failure_reason = models.IntegerField()
+    error_text = models.TextField(null=True)
+    attempts_when_dlq = models.IntegerField()
+    dead_lettered_at = models.DateTimeField(db_default=Now())
+    dead_lettered_by = models.UUIDField(null=True)
+    recovery_status = models.IntegerField(choices=RecoveryStatus, db_default=RecoveryStatus.PENDING)
+    recovery_attempts = models.IntegerField(db_default=0)
+    last_recovery_at = models.DateTimeField(null=True)
+    next_recovery_at = models.DateTimeField(null=True)
+    recovered_at = models.DateTimeField(null=True)
+    generation = models.TextField()
+    retried_on_generations = ArrayField(models.TextField(), db_default=models.Value([], ArrayField(models.TextField())))
+    operator_disposition = models.IntegerField(choices=Disposition, db_default=Disposition.NONE)
+    operator_notes = models.TextField(null=True)
+    operator_actor = models.TextField(null=True)
+    error_fingerprint = models.CharField(max_length=16, null=True)
+    error_fingerprint_version = models.SmallIntegerField(null=True)
+
+    failure_detail = models.JSONField(null=True)
+    cause = models.TextField(null=True)
+    error_line = models.TextField(null=True)
+    delays_when_dlq = models.IntegerField(null=True)
+    life = models.IntegerField(db_default=1)
+    deaths = models.IntegerField(db_default=1)
+    first_dead_lettered_at = models.DateTimeField(db_default=Now())
+    owner = models.TextField(null=True)
+    quiet_until = models.DateTimeField(null=True)
+    envelope_raw = models.BinaryField(null=True)
+    envelope_bytes = models.IntegerField(null=True)
+    source_row = JSONTextField(null=True)
+    superseded_by = models.UUIDField(null=True)
+    row_version = models.IntegerField(db_default=1)
+    current_item_id = models.UUIDField(null=True)
+    recoveries_total = models.IntegerField(db_default=0)
+
+    class Meta:
+        db_table = "wh_dead_letters"
+        verbose_name = "dead letter"
+        permissions = [
+            ("triage", "Can write notes and triage dead letters"),
+            ("recover", "Can recover dead letters"),
+            ("edit_payload", "Can edit a payload before recovery"),
+            ("reveal", "Can reveal masked values"),
+            ("purge", "Can purge dead letters"),
+        ]
+        constraints = [
+            # One current letter for each message; the move finds the letter to re-open by it.
+            models.UniqueConstraint(
+                name="wh_dead_letters_one_current",
+                fields=["source_table", "source_id"],
+                condition=Q(superseded_by=None),
+            ),
+            models.CheckConstraint(
+                name="wh_dead_letters_recovered_has_time",
+                condition=~Q(recovery_status=RecoveryStatus.RECOVERED) | Q(recovered_at__isnull=False),
+            ),
+            models.CheckConstraint(name="wh_dead_letters_status_known", condition=Q(recovery_status__range=(0, 4))),
+            models.CheckConstraint(
+                name="wh_dead_letters_disposition_known", condition=Q(operator_disposition__range=(0, 3))
+            ),
+            models.CheckConstraint(name="wh_dead_letters_deaths_positive", condition=Q(deaths__gte=1)),
+        ]
+        indexes = [
+            # The list, newest first; the tie-break makes pages stable.
+            models.Index(
+                name="wh_dead_letters_newest",
+                fields=["-dead_lettered_at", "-dead_letter_id"],
+                condition=Q(superseded_by=None),
+            ),
+            # The list of one state.
+            models.Index(
+                name="wh_dead_letters_by_status",
+                fields=["recovery_status", "-dead_lettered_at", "-dead_letter_id"],
+                condition=Q(superseded_by=None),
+            ),
+            # The list of one failure reason.
+            models.Index(
+                name="wh_dead_letters_by_reason",
+                fields=["failure_reason", "-dead_lettered_at", "-dead_letter_id"],
+                condition=Q(superseded_by=None),
+            ),
+            # The list of one message type; a prefix, since a type may be longer than an index entry.
+            models.Index(
+                Left("message_type", TYPE_PREFIX),
+                F("dead_lettered_at").desc(),
+                F("dead_letter_id").desc(),
+                name="wh_dead_letters_by_type",
+                condition=Q(superseded_by=None),
+            ),
+            # What died of one stream.
+            models.Index(
+                name="wh_dead_letters_by_stream",
+                fields=["stream_id", "-dead_lettered_at"],
+                condition=Q(stream_id__isnull=False),
+            ),
+            # A message's letters, superseded ones too.
+            models.Index(name="wh_dead_letters_by_source", fields=["source_id"]),
+        ]
+
+
+class DeadLetterPayload(models.Model):
+    """A payload version of a dead letter: 1 is the original, kept when the first edit is made."""
+
+    pk = models.CompositePrimaryKey("dead_letter_id", "version")
+    dead_letter = models.ForeignKey(DeadLetter, models.CASCADE, db_index=False, related_name="payloads")
+    version = models.IntegerField()
+    envelope = JSONTextField()
+    envelope_raw = models.BinaryField(null=True)
+    edited_by = models.TextField(null=True)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "dead_letter_payloads"
+        constraints = [
+            models.CheckConstraint(
+                name="dead_letter_payloads_edits_have_an_editor", condition=Q(version=1) | Q(edited_by__isnull=False)
+            ),
+        ]
+
+
+class Verdict(models.TextChoices):
+    """How a recovery ended."""
+
+    RECOVERED = "recovered", "Recovered"
+    FAILED_AGAIN = "failed_again", "Failed again"
+
+
+class DeadLetterDeath(models.Model):
+    """One death of a letter, with the recovery that followed it and that recovery's verdict.
+
+    Written by the move; the first failure stays readable for ever.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    dead_letter = models.ForeignKey(DeadLetter, models.CASCADE, db_index=False, related_name="death_rows")
+    number = models.IntegerField()
+    dead_lettered_at = models.DateTimeField(db_default=Now())
+    dead_lettered_by = models.UUIDField(null=True)
+    generation = models.TextField()
+    life = models.IntegerField(db_default=1)
+    cause = models.TextField()
+    failure_reason = models.IntegerField()
+    error_text = models.TextField(null=True)
+    last_reported_error = models.TextField(null=True)
+    failure_detail = models.JSONField(null=True)
+    attempts = models.IntegerField()
+    delays = models.IntegerField(db_default=0)
+    recovery_sent_at = models.DateTimeField(null=True)
+    recovery_actor = models.TextField(null=True)
+    verdict = models.TextField(choices=Verdict, null=True)
+    verdict_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "dead_letter_deaths"
+        constraints = [
+            # The deaths of one letter, in order.
+            models.UniqueConstraint(name="dead_letter_deaths_numbered", fields=["dead_letter", "number"]),
+            models.CheckConstraint(
+                name="dead_letter_deaths_verdict_follows_recovery",
+                condition=Q(verdict=None, verdict_at=None)
+                | Q(verdict__isnull=False, verdict_at__isnull=False, recovery_sent_at__isnull=False),
+            ),
+        ]
+
+
+class DeadLetterSubject(models.Model):
+    """What the latest death of a letter was about, in the order recorded."""
+
+    pk = models.CompositePrimaryKey("dead_letter_id", "position")
+    dead_letter = models.ForeignKey(DeadLetter, models.CASCADE, db_index=False, related_name="subjects")
+    position = models.IntegerField()
+    type = models.TextField()
+    id = models.TextField()
+    subject_key = models.UUIDField()
+
+    class Meta:
+        db_table = "dead_letter_subjects"
+        indexes = [
+            # "Every dead letter about order 42", by a key of fixed size.
+            models.Index(name="dead_letter_subjects_key", fields=["subject_key", "dead_letter"]),
+        ]

@@ -1,0 +1,37 @@
+"""Operator actions: one row for each thing that a person does, in that thing's transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from deadletters.models import OperatorAction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actor:
+    """Who acts: a name to show and an id to look up, both text, so that they outlive the user."""
+
+    name: str
+    id: str = ""
+
+
+def record(
+    *,
+    actor: Actor,
+    action: str,
+    dead_letter_id: UUID | None = None,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+    reason: str = "",
+) -> OperatorAction:
+    """Append one action; `before` and `after` hold what changed, as JSON."""
+    return OperatorAction.objects.create(
+        actor=actor.name,
+        actor_id=actor.id,
+        action=action,
+        dead_letter_id=dead_letter_id,
+        before=before,
+        after=after,
+        reason=reason,
+    )

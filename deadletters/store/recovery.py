@@ -1,0 +1,29 @@
+"""The recovery of one dead letter, as one call of its SQL function."""
+
+from enum import StrEnum
+from uuid import UUID
+
+from django.db import connection
+
+
+class Sent(StrEnum):
+    """What `recover` did; everything but SENT changed nothing."""
+
+    SENT = "sent"
+    RECOVERING = "recovering"
+    RECOVERED = "recovered"
+    GIVEN_UP = "given_up"
+    CONFLICT = "conflict"
+    SUPERSEDED = "superseded"
+    UNSUPPORTED = "unsupported"
+
+
+def recover(dead_letter_id: UUID, actor: str) -> Sent | None:
+    """Re-emit the letter's message to its source and return what happened; None = there is no such letter.
+
+    Locks the letter for the caller's transaction. Source: `sql/recover_v1.sql`.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT recover_dead_letter(%s, %s)", [dead_letter_id, actor])
+        (code,) = cursor.fetchone()
+    return None if code is None else Sent(code)

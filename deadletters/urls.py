@@ -1,0 +1,4 @@
+"""The pages."""
+
+app_name = "deadletters"
+urlpatterns: list[object] = []

@@ -1,0 +1,49 @@
+"""Order and leases of streams."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class Stream(models.Model):
+    """One stream that has waiting messages in a queue.
+
+    Its lease, not its messages', says who runs it. Made by drainers out of arrivals, deleted by a claim that
+    finds it empty and unchanged (`version`). `due_at` is when its first message may run.
+    """
+
+    pk = models.CompositePrimaryKey("queue", "stream_id")
+    queue = models.TextField()
+    stream_id = models.UUIDField()
+    due_at = models.DateTimeField()
+    lease_token = models.UUIDField(null=True)
+    lease_expiry = models.DateTimeField(null=True)
+    instance_id = models.UUIDField(null=True)
+    held_by = models.UUIDField(null=True)
+    version = models.IntegerField(db_default=1)
+
+    class Meta:
+        db_table = "wh_streams"
+        constraints = [
+            models.CheckConstraint(
+                name="wh_streams_lease_is_whole",
+                condition=Q(lease_token=None, lease_expiry=None, instance_id=None)
+                | Q(lease_token__isnull=False, lease_expiry__isnull=False, instance_id__isnull=False),
+            ),
+        ]
+        indexes = [
+            # The claim: streams of a queue that are due, longest first.
+            models.Index(name="wh_streams_due", fields=["queue", "due_at"]),
+        ]
+
+
+class Arrival(models.Model):
+    """"This stream has got a message": appended by a trigger in the sender's transaction, eaten by drainers.
+
+    Senders never touch `Stream` rows, so that two senders of several streams cannot deadlock.
+    """
+
+    queue = models.TextField()
+    stream_id = models.UUIDField()
+
+    class Meta:
+        db_table = "wh_arrivals"

@@ -1,0 +1,37 @@
+-- Records the outcomes of a group of {{work}} that are not deaths.
+--
+-- p_done: messages that succeeded; their rows are deleted. p_changes: array of objects {message_id, attempts,
+-- delays, releases, due_in_ms, error, failure_detail, failure_reason, failed}: the counts are absolute;
+-- due_in_ms counts from the database clock; without `failed` the last failure is kept. The caller has fenced
+-- the group in this transaction, so rows are addressed by id. Returns the number of rows written.
+CREATE FUNCTION record_{{work}}(p_done uuid[], p_changes jsonb) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    v_done integer;
+    v_changed integer;
+BEGIN
+    DELETE FROM {{work}} w WHERE w.message_id = ANY (p_done);
+    GET DIAGNOSTICS v_done = ROW_COUNT;
+    UPDATE {{work}} w
+       SET attempts = c.attempts, delays = c.delays, releases = c.releases, suspect = false,
+           scheduled_for = clock_timestamp() + c.due_in_ms * interval '1 millisecond',
+           error = CASE WHEN c.failed THEN c.error ELSE w.error END,
+           failure_detail = CASE WHEN c.failed THEN nullif(c.failure_detail, 'null'::jsonb) ELSE w.failure_detail END,
+           failure_reason = CASE WHEN c.failed THEN c.failure_reason ELSE w.failure_reason END,
+           lease_token = NULL, lease_expiry = NULL, instance_id = NULL, started_at = NULL
+      FROM jsonb_to_recordset(p_changes) AS c(message_id uuid, attempts integer, delays integer, releases integer,
+           due_in_ms bigint, error text, failure_detail jsonb, failure_reason integer, failed boolean)
+     WHERE w.message_id = c.message_id;
+    GET DIAGNOSTICS v_changed = ROW_COUNT;
+    RETURN v_done + v_changed;
+END $$;
+
+-- Records, under the claim, that one message starts alone: the run is charged before its handler runs.
+-- Returns whether the claim was still held.
+CREATE FUNCTION start_{{work}}(p_queue text, p_token uuid, p_message uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE {{work}} w SET attempts = w.attempts + 1, started_at = clock_timestamp()
+     WHERE w.message_id = p_message AND (w.lease_token = p_token OR EXISTS (
+           SELECT FROM wh_streams s
+            WHERE s.queue = p_queue AND s.stream_id = w.stream_id AND s.lease_token = p_token));
+    RETURN FOUND;
+END $$;
