@@ -1,0 +1,54 @@
+"""Queues in PostgreSQL, drained by Celery workers.
+
+The public names load on first use, so that `from queues import send` works before Django's apps are ready.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from queues.sending import Receipt, send, send_many
+    from queues.words.failures import Failure, Subject, attribute, attributed, attribution, detail
+    from queues.words.handlers import handles
+    from queues.words.messages import Message, NewMessage
+    from queues.words.outcomes import Delay, Terminal
+
+_HOMES = {
+    "Delay": "queues.words.outcomes",
+    "Failure": "queues.words.failures",
+    "Message": "queues.words.messages",
+    "NewMessage": "queues.words.messages",
+    "Receipt": "queues.sending",
+    "Subject": "queues.words.failures",
+    "Terminal": "queues.words.outcomes",
+    "attribute": "queues.words.failures",
+    "attributed": "queues.words.failures",
+    "attribution": "queues.words.failures",
+    "detail": "queues.words.failures",
+    "handles": "queues.words.handlers",
+    "send": "queues.sending",
+    "send_many": "queues.sending",
+}
+
+__all__ = [
+    "Delay",
+    "Failure",
+    "Message",
+    "NewMessage",
+    "Receipt",
+    "Subject",
+    "Terminal",
+    "attribute",
+    "attributed",
+    "attribution",
+    "detail",
+    "handles",
+    "send",
+    "send_many",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,9 +1,19 @@
 """The queues app."""
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+from django.utils.module_loading import autodiscover_modules
 
 
 class QueuesConfig(AppConfig):
     name = "queues"
     verbose_name = "Queues"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from queues import checks, schedule  # noqa: F401 - registers the checks
+        from queues.conf import conf
+
+        conf()
+        autodiscover_modules("handlers")
+        post_migrate.connect(schedule.make_rows, sender=self)

@@ -136,7 +136,8 @@ structlog.configure(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        structlog.processors.JSONRenderer() if env.bool("DEADLETTERS_JSON_LOGS", default=False)
+        structlog.processors.JSONRenderer()
+        if env.bool("DEADLETTERS_JSON_LOGS", default=False)
         else structlog.dev.ConsoleRenderer(colors=False),
     ],
     logger_factory=structlog.stdlib.LoggerFactory(),

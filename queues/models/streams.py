@@ -37,7 +37,7 @@ class Stream(models.Model):
 
 
 class Arrival(models.Model):
-    """"This stream has got a message": appended by a trigger in the sender's transaction, eaten by drainers.
+    """ "This stream has got a message": appended by a trigger in the sender's transaction, eaten by drainers.
 
     Senders never touch `Stream` rows, so that two senders of several streams cannot deadlock.
     """

@@ -14,7 +14,7 @@ CREATE FUNCTION claim_{{work}}(
     p_now timestamptz DEFAULT clock_timestamp()
 ) RETURNS TABLE (
     message_id uuid, "position" bigint, stream_id uuid, message_type varchar, attempts integer, delays integer,
-    releases integer, life integer, suspect boolean, max_attempts integer, max_delays integer,
+    releases integer, life integer, suspect boolean, failure_reason integer, max_attempts integer, max_delays integer,
     dead_letter_id uuid, body_bytes integer, lapsed boolean, was_started boolean
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -73,10 +73,10 @@ BEGIN
     ), charged AS (
         UPDATE {{work}} w
            SET attempts = w.attempts + CASE WHEN m.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
-               suspect = true, started_at = NULL
+               suspect = w.suspect OR m.started_at IS NULL, started_at = NULL
           FROM member m
          WHERE w.message_id = m.message_id AND m.lapsed AND (m.started_at IS NOT NULL OR NOT m.explained)
-        RETURNING w.message_id, w.attempts, m.started_at IS NOT NULL AS was_started
+        RETURNING w.message_id, w.attempts, w.suspect, m.started_at IS NOT NULL AS was_started
     ), free AS (
         SELECT w.message_id, w.started_at, w.lease_token IS NOT NULL AS lapsed
           FROM {{work}} w
@@ -89,20 +89,20 @@ BEGIN
         UPDATE {{work}} w
            SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance,
                attempts = w.attempts + CASE WHEN f.lapsed AND f.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
-               suspect = w.suspect OR f.lapsed, started_at = NULL
+               suspect = w.suspect OR (f.lapsed AND f.started_at IS NULL), started_at = NULL
           FROM free f
          WHERE w.message_id = f.message_id
         RETURNING w.*, f.lapsed, f.started_at IS NOT NULL AS was_started
     )
     SELECT w.message_id, w.position, w.stream_id, w.message_type, coalesce(c.attempts, w.attempts), w.delays,
-           w.releases, w.life, w.suspect OR c.message_id IS NOT NULL, w.max_attempts, w.max_delays,
+           w.releases, w.life, coalesce(c.suspect, w.suspect), w.failure_reason, w.max_attempts, w.max_delays,
            w.dead_letter_id, coalesce(w.envelope_bytes, pg_column_size(w.event_data)),
            c.message_id IS NOT NULL, coalesce(c.was_started, false)
       FROM {{work}} w LEFT JOIN charged c ON c.message_id = w.message_id
      WHERE w.message_id = ANY (v_rows)
     UNION ALL
     SELECT l.message_id, l.position, l.stream_id, l.message_type, l.attempts, l.delays,
-           l.releases, l.life, l.suspect, l.max_attempts, l.max_delays,
+           l.releases, l.life, l.suspect, l.failure_reason, l.max_attempts, l.max_delays,
            l.dead_letter_id, coalesce(l.envelope_bytes, pg_column_size(l.event_data)), l.lapsed, l.was_started
       FROM leased l
      ORDER BY 2;

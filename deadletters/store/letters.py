@@ -1,0 +1,59 @@
+"""The dead letter store of the queues: the move and the verdicts, in the drainer's transaction."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from uuid_utils.compat import uuid7
+
+from deadletters.models import DeadLetter, RecoveryStatus
+from queues.words.dead_letters import Death, Settlement
+from queues.words.outcomes import OutcomeKind
+
+
+class Store:
+    """Implements `queues.words.dead_letters.DeadLetterStore` on `wh_dead_letters`."""
+
+    def lock(self, dead_letter_ids: Sequence[UUID]) -> None:
+        """Lock these letters, in order of id."""
+        if dead_letter_ids:
+            letters = DeadLetter.objects.filter(dead_letter_id__in=dead_letter_ids).order_by("dead_letter_id")
+            list(letters.select_for_update().values_list("dead_letter_id", flat=True))
+
+    def move(self, deaths: Sequence[Death]) -> Mapping[UUID, UUID]:
+        """Move messages of one source and claim; return source id to letter id of those that were moved."""
+        if not deaths:
+            return {}
+        first = deaths[0]
+        moves = json.dumps([_move(death) for death in deaths])
+        arguments = [first.source, moves, first.instance_id, first.generation, first.lease_token]
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT * FROM move_batch_to_dead_letters(%s, %s, %s, %s, %s)", arguments)
+            return dict(cursor.fetchall())
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Mark the letters of handled messages recovered; a delayed one stays recovering."""
+        handled = [item.dead_letter_id for item in settlements if item.outcome is OutcomeKind.SUCCESS]
+        if handled:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT settle_recovered(%s)", [handled])
+
+    def is_dead(self, source: str, source_ids: Sequence[UUID]) -> set[UUID]:
+        """Return which of these messages have a letter that is not recovered."""
+        letters = DeadLetter.objects.filter(source_table=source, source_id__in=source_ids, superseded_by=None)
+        return set(letters.exclude(recovery_status=RecoveryStatus.RECOVERED).values_list("source_id", flat=True))
+
+
+def _move(death: Death) -> dict[str, Any]:
+    return {
+        "dead_letter_id": str(uuid7()),
+        "source_id": str(death.source_id),
+        "failure_reason": int(death.reason),
+        "error_text": death.failure.text,
+        "failure_detail": death.failure.structure(),
+        "cause": str(death.cause),
+        "last_reported_error": death.last_reported,
+        "attempts": death.attempts,
+    }

@@ -1,0 +1,141 @@
+"""Settings of the queues: `QUEUES` in Django's settings, each with its unit and default here."""
+
+import os
+import tempfile
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
+
+from queues.words.classifiers import DEFAULT_CLASSIFIERS
+from queues.words.dead_letters import DeadLetterStore
+from queues.words.errors import InvalidSetting
+from queues.words.payloads import PayloadLimits
+from queues.words.outcomes import Budget, Classifier
+
+LOG_MODES = ("off", "failures", "all")
+
+
+def _default_run_dir() -> Path:
+    return Path(tempfile.gettempdir()) / f"deadletters-{os.getuid()}" / "run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conf:
+    """The settings; an upper-case name without its unit is never used, so `lease_seconds` is LEASE_SECONDS."""
+
+    dead_letter_store: str | None = None
+    """Dotted path of a `DeadLetterStore`; without one nothing is ever dead-lettered."""
+    service: str = "queues"
+    generation: str = ""
+    run_dir: Path = field(default_factory=_default_run_dir)
+    """Folder on this host where drainers note what they run; must survive their crash."""
+    lease_seconds: float = 30
+    renewal_seconds: float = 10
+    time_limit_seconds: float = 300
+    give_back_seconds: float = 1
+    """Claims not started within this time are given back."""
+    backoff_base_seconds: float = 5
+    backoff_factor: float = 2
+    backoff_max_seconds: float = 300
+    tick_seconds: float = 5
+    instance_timeout_seconds: float = 60
+    """An instance whose last heartbeat is older counts as gone."""
+    claim_batch: int = 500
+    claim_per_stream: int = 50
+    claim_bytes: int = 16 * 1024 * 1024
+    """Bodies fetched at once; a single larger one is fetched alone."""
+    group_messages: int = 50
+    group_ms: float = 50
+    drain_seconds: float = 10
+    drains_per_source: int = field(default_factory=lambda: os.cpu_count() or 1)
+    max_attempts: int | None = 10
+    max_delays: int | None = 100
+    min_attempts_override: int | None = None
+    max_attempts_override: int | None = None
+    max_payload_bytes: int = 64 * 1024 * 1024
+    offload_payload_bytes: int = 1024 * 1024
+    max_payload_depth: int = 100
+    delivery_log: str = "failures"
+    delivery_log_months_ahead: int = 3
+    classifiers: tuple[str, ...] = ()
+    """Dotted paths of classifiers that are asked before the default ones."""
+
+    def __post_init__(self) -> None:
+        if self.delivery_log not in LOG_MODES:
+            raise InvalidSetting("DELIVERY_LOG", self.delivery_log, f"one of {', '.join(LOG_MODES)}")
+        for name in _POSITIVE:
+            if not getattr(self, name) > 0:
+                raise InvalidSetting(name.upper(), getattr(self, name), "more than 0")
+        self.budget()
+
+    def budget(self) -> Budget:
+        return Budget(max_attempts=self.max_attempts, max_delays=self.max_delays)
+
+    def payload_limits(self) -> PayloadLimits:
+        return PayloadLimits(
+            offload_bytes=self.offload_payload_bytes,
+            max_bytes=self.max_payload_bytes,
+            max_depth=self.max_payload_depth,
+        )
+
+    @property
+    def lease(self) -> timedelta:
+        return timedelta(seconds=self.lease_seconds)
+
+
+_POSITIVE = (
+    "lease_seconds",
+    "renewal_seconds",
+    "time_limit_seconds",
+    "give_back_seconds",
+    "backoff_base_seconds",
+    "backoff_max_seconds",
+    "tick_seconds",
+    "claim_batch",
+    "claim_per_stream",
+    "claim_bytes",
+    "group_messages",
+    "group_ms",
+    "drain_seconds",
+    "drains_per_source",
+)
+
+
+@cache
+def conf() -> Conf:
+    """Return the settings in force; raises InvalidSetting for a bad value or an unknown name."""
+    given: dict[str, Any] = {name.lower(): value for name, value in getattr(settings, "QUEUES", {}).items()}
+    known = {f.name for f in fields(Conf)}
+    for name, value in given.items():
+        if name not in known:
+            raise InvalidSetting(name.upper(), value, "a known setting: " + ", ".join(sorted(n.upper() for n in known)))
+    return Conf(**given)
+
+
+@cache
+def dead_letter_store() -> DeadLetterStore | None:
+    """Return the store wired by DEAD_LETTER_STORE, or None."""
+    path = conf().dead_letter_store
+    return import_string(path)() if path else None
+
+
+@cache
+def classifiers() -> tuple[Classifier, ...]:
+    """Return the classifiers in the order in which they are asked."""
+    return (*(import_string(path) for path in conf().classifiers), *DEFAULT_CLASSIFIERS)
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "QUEUES":
+        conf.cache_clear()
+        dead_letter_store.cache_clear()
+        classifiers.cache_clear()
+
+
+setting_changed.connect(_forget)

@@ -1,0 +1,268 @@
+"""One claim, run to its end: groups that share a commit, runs that stand alone, the rest given back."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+import structlog
+from django.db import DatabaseError, connection, transaction
+
+from queues.conf import conf
+from queues.drainer import recording
+from queues.drainer.runs import ConnectionBroken, Result, Turn, failed, given_back, run_atomic, run_plain
+from queues.drainer.speed import is_slow, note_duration
+from queues.drainer.verdicts import before_run
+from queues.drainer.watch import Watch
+from queues.runfile import RunFile
+from queues.store import claims
+from queues.store.claims import Body, Claimed, Held
+from queues.words.errors import ClaimLost
+from queues.words.handlers import registry
+from queues.words.messages import Message
+from queues.words.outcomes import OutcomeKind
+
+log = structlog.get_logger(__name__)
+
+DEADLOCK, SERIALIZATION_FAILURE = "40P01", "40001"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One claimed message; `index` is its place in the claim."""
+
+    index: int
+    turn: Turn
+
+    @property
+    def row(self) -> Claimed:
+        return self.turn.row
+
+
+@dataclass
+class Batch:
+    """The messages of one claim. `counts` says what came of those that were recorded."""
+
+    source: str
+    token: UUID
+    rows: list[Claimed]
+    run_file: RunFile
+    watch: Watch
+    stopping: Callable[[], bool]
+    counts: Counter[OutcomeKind] = field(default_factory=Counter)
+    _waiting_streams: set[UUID] = field(default_factory=set)
+    _bodies: dict[UUID, Body] = field(default_factory=dict)
+    _claimed_at: float = field(default_factory=time.monotonic)
+
+    def run(self) -> None:
+        """Run what can run, and give the rest back."""
+        held = self._held()
+        self.run_file.claimed(self.source, self.token, held.messages, held.streams)
+        self.watch.hold(held)
+        try:
+            self._run_all()
+        finally:
+            self.watch.hold(None)
+            held.release()
+
+    def _held(self) -> Held:
+        streams = {row.stream_id for row in self.rows if row.stream_id is not None}
+        messages = tuple(row.message_id for row in self.rows)
+        return Held(source=self.source, token=self.token, messages=messages, streams=tuple(sorted(streams)))
+
+    def _run_all(self) -> None:
+        waiting = deque(
+            Item(index=n, turn=Turn(row=row, source=self.source, handler=registry.get(row.message_type)))
+            for n, row in enumerate(self.rows)
+        )
+        while waiting and not self._must_stop(waiting[0]):
+            if waiting[0].turn.runs_alone:
+                self._run_alone(waiting.popleft())
+            elif not self._run_group(waiting):
+                return
+
+    def _must_stop(self, item: Item) -> bool:
+        """Stop when asked, and when what is left has waited so long that others should have it."""
+        return self.stopping() or (item.index > 0 and time.monotonic() - self._claimed_at > conf().give_back_seconds)
+
+    # --- groups
+
+    def _run_group(self, waiting: deque[Item]) -> bool:
+        """Run messages off the queue under one commit; False = the connection went, nothing more can run."""
+        taken: list[Item] = []
+        try:
+            self._settle(self._commit_group(waiting, taken))
+        except _Broke as broke:
+            self._after_broken_connection(broke)
+            return False
+        except Exception as exc:
+            log.warning("group_rerun", source=self.source, messages=len(taken), error=str(exc)[:200])
+            connection.close_if_unusable_or_obsolete()
+            for item in taken:
+                self._run_alone(item)
+        return True
+
+    def _commit_group(self, waiting: deque[Item], taken: list[Item]) -> list[Result]:
+        results: list[Result] = []
+        held_back = set(self._waiting_streams)
+        with transaction.atomic():
+            for item in self._members(waiting, results):
+                if item.row.stream_id in held_back:
+                    continue
+                taken.append(item)
+                result = self._turn(item, run_atomic)
+                if result is not None:
+                    results.append(result)
+                    held_back |= _held_back_by(result)
+            recording.write(results, self.token)
+            _make_callbacks_robust()
+        return results
+
+    def _members(self, waiting: deque[Item], results: list[Result]) -> Iterator[Item]:
+        """Take messages off the queue until the group is full, is long, or the next one should not be in it."""
+        while waiting and len(results) < conf().group_messages and not waiting[0].turn.runs_alone:
+            if results and (_is_long(results) or is_slow(waiting[0].row.message_type)):
+                return
+            yield waiting.popleft()
+
+    # --- alone
+
+    def _run_alone(self, item: Item) -> None:
+        """Run one message in a transaction of its own, its start recorded first."""
+        if item.row.stream_id in self._waiting_streams:
+            return
+        try:
+            result = self._commit_alone(item)
+        except _Broke as broke:
+            self._after_broken_connection(broke)
+        except ClaimLost:
+            log.warning("claim_lost", source=self.source, message_id=str(item.row.message_id))
+        except DatabaseError as exc:
+            connection.close_if_unusable_or_obsolete()
+            self._record(_at_commit(item.turn, exc))
+        else:
+            if result is not None:
+                self._settle([result])
+
+    def _commit_alone(self, item: Item) -> Result | None:
+        certain = self._certain(item)
+        if not isinstance(certain, Message):
+            if certain is not None:
+                self._record(certain)
+            return None
+        if not claims.start(self.source, token=self.token, message_id=item.row.message_id):
+            raise ClaimLost
+        if item.turn.handler is not None and not item.turn.handler.atomic:
+            self._record(self._run(item, certain, run_plain))
+            return None
+        with transaction.atomic():
+            result = self._run(item, certain, run_atomic)
+            recording.write([result], self.token)
+            _make_callbacks_robust()
+        return result
+
+    # --- one message
+
+    def _turn(self, item: Item, run: Callable[[Turn, Message], Result]) -> Result | None:
+        """Return what comes of one message, run or not; None = its row is gone."""
+        certain = self._certain(item)
+        return self._run(item, certain, run) if isinstance(certain, Message) else certain
+
+    def _certain(self, item: Item) -> Message | Result | None:
+        body = self._body(item)
+        return None if body is None else before_run(item.turn, body)
+
+    def _run(self, item: Item, message: Message, run: Callable[[Turn, Message], Result]) -> Result:
+        try:
+            with self._noted(item):
+                result = run(item.turn, message)
+        except ConnectionBroken as exc:
+            raise _Broke(item, exc.__cause__ or exc) from exc
+        note_duration(item.row.message_type, result.duration_ms or 0)
+        return result
+
+    @contextmanager
+    def _noted(self, item: Item) -> Iterator[None]:
+        assert item.turn.handler is not None
+        limit = item.turn.handler.time_limit
+        seconds = limit.total_seconds() if limit else conf().time_limit_seconds
+        with self.run_file.running(item.index), self.watch.running(item.row.message_id, seconds):
+            yield
+
+    def _body(self, item: Item) -> Body | None:
+        """Return the body, fetching it with those behind it under a byte budget; None = the row is gone."""
+        if item.row.message_id not in self._bodies:
+            self._bodies = claims.bodies(self.source, [row.message_id for row in self._portion(item.index)])
+        return self._bodies.get(item.row.message_id)
+
+    def _portion(self, start: int) -> Iterator[Claimed]:
+        size = 0
+        for row in self.rows[start : start + conf().group_messages]:
+            size += row.body_bytes
+            if size > conf().claim_bytes and row is not self.rows[start]:
+                return
+            yield row
+
+    # --- afterwards
+
+    def _settle(self, results: list[Result]) -> None:
+        """Take note of what was committed."""
+        for result in results:
+            self.counts[result.kind] += 1
+            self._waiting_streams |= _held_back_by(result)
+
+    def _record(self, result: Result) -> None:
+        """Record one result in a transaction of its own; a death that cannot be recorded waits and is reported."""
+        try:
+            with transaction.atomic():
+                recording.write([result], self.token)
+        except ClaimLost:
+            log.warning("claim_lost", source=self.source, message_id=str(result.turn.row.message_id))
+            return
+        except Exception as exc:
+            if result.dead is None:
+                raise
+            log.exception("dead_letter_move_failed", message_id=str(result.turn.row.message_id), error=str(exc)[:200])
+            self._record(replace(result, dead=None))
+            return
+        self._settle([result])
+
+    def _after_broken_connection(self, broke: "_Broke") -> None:
+        """Charge the message that was running when the connection went; the others are given back."""
+        connection.close()
+        log.warning("connection_lost_in_handler", message_id=str(broke.item.row.message_id))
+        turn = broke.item.turn
+        self._record(Result(turn=turn, attempts=turn.row.attempts + 1, **failed(turn, broke.cause)))
+
+
+class _Broke(Exception):
+    """A handler took the connection with it."""
+
+    def __init__(self, item: Item, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.item, self.cause = item, cause
+
+
+def _at_commit(turn: Turn, exc: DatabaseError) -> Result:
+    """Return what a run comes to that failed when it was recorded: a deadlock is nobody's fault."""
+    if getattr(exc.__cause__, "sqlstate", None) in (DEADLOCK, SERIALIZATION_FAILURE):
+        return given_back(turn)
+    return Result(turn=turn, attempts=turn.row.attempts + 1, **failed(turn, exc))
+
+
+def _held_back_by(result: Result) -> set[UUID]:
+    """Return the stream that waits behind a message which stays."""
+    stays = result.kind is not OutcomeKind.SUCCESS and result.dead is None
+    stream = result.turn.row.stream_id
+    return {stream} if stays and stream is not None else set()
+
+
+def _is_long(results: list[Result]) -> bool:
+    return sum(result.duration_ms or 0 for result in results) > conf().group_ms
+
+
+def _make_callbacks_robust() -> None:
+    """Let each on-commit callback of the group fail for itself: the others still run, and it is logged."""
+    connection.run_on_commit = [(sids, callback, True) for sids, callback, _ in connection.run_on_commit]

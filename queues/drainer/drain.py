@@ -1,0 +1,87 @@
+"""A drain: claim, run and record until the source is empty or the time is up."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import structlog
+
+from queues import instances
+from queues.conf import conf
+from queues.drainer.batch import Batch
+from queues.drainer.losses import sweep
+from queues.drainer.watch import Watch
+from queues.runfile import RunFile
+from queues.store import claims
+from queues.words.outcomes import OutcomeKind
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a drain did. `more`: it stopped while messages were due."""
+
+    counts: Counter[OutcomeKind] = field(default_factory=Counter)
+    more: bool = False
+
+    @property
+    def messages(self) -> int:
+        return self.counts.total()
+
+
+def drain(source: str, *, seconds: float | None, stopping: Callable[[], bool] = lambda: False) -> Report:
+    """Drain the source for at most `seconds` (None = until nothing is due), or until asked to stop."""
+    until = None if seconds is None else time.monotonic() + seconds
+    counts: Counter[OutcomeKind] = Counter()
+    sweep(conf().run_dir)
+    instances.beat(draining=source)
+    run_file = RunFile(conf().run_dir, instances.current().id, capacity=conf().claim_batch)
+    watch = Watch()
+    watch.start()
+    try:
+        more = _drain(source, until, counts, run_file, watch, stopping)
+    finally:
+        watch.stop()
+        run_file.close()
+    instances.beat(draining=None)
+    if counts:
+        log.info("drained", source=source, **{str(kind): count for kind, count in counts.items()})
+    return Report(counts=counts, more=more)
+
+
+def _drain(
+    source: str,
+    until: float | None,
+    counts: Counter[OutcomeKind],
+    run_file: RunFile,
+    watch: Watch,
+    stopping: Callable[[], bool],
+) -> bool:
+    while not stopping():
+        if until is not None and time.monotonic() >= until:
+            return True
+        batch = _claim(source, run_file, watch, stopping)
+        if batch is None:
+            return False
+        batch.run()
+        counts.update(batch.counts)
+    return True
+
+
+def _claim(source: str, run_file: RunFile, watch: Watch, stopping: Callable[[], bool]) -> Batch | None:
+    claims.admit(source, conf().claim_batch * 2)
+    token = uuid4()
+    rows = claims.claim(
+        source,
+        instance_id=instances.current().id,
+        token=token,
+        limit=conf().claim_batch,
+        per_stream=conf().claim_per_stream,
+        lease=conf().lease,
+    )
+    if not rows:
+        return None
+    return Batch(source=source, token=token, rows=rows, run_file=run_file, watch=watch, stopping=stopping)

@@ -1,0 +1,237 @@
+"""One message's turn: what is known before it runs, the run, and what came of it."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from psycopg.pq import TransactionStatus
+
+from queues import instances
+from queues.conf import classifiers, conf
+from queues.store.claims import Body, Claimed
+from queues.store.outcomes import Event, append_log
+from queues.words.errors import PayloadUnreadable, QueuesError
+from queues.words.failures import Failure, attribution
+from queues.words.handlers import Handler
+from queues.words.messages import Message, MessageMeta
+from queues.words.payloads import decode_payload
+from queues.words.outcomes import (
+    Budget,
+    Cause,
+    Decision,
+    FailureReason,
+    OutcomeKind,
+    decide,
+    is_spent,
+    rule,
+    used,
+)
+
+
+LOST_MESSAGE = "exceeded retry limit"
+
+
+class ConnectionBroken(QueuesError):
+    """The database connection or its transaction was lost while a handler ran."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One claimed message with its handler and the budget that holds for it."""
+
+    row: Claimed
+    source: str
+    handler: Handler | None
+
+    @property
+    def budget(self) -> Budget:
+        """The handler's caps, else the source's; the message's own, clamped by the source's bounds, win."""
+        base = self.handler.budget(conf().budget()) if self.handler else conf().budget()
+        floor, ceiling = conf().min_attempts_override, conf().max_attempts_override
+        return base.clamped(self.row.max_attempts, self.row.max_delays, floor, ceiling)
+
+    @property
+    def charged(self) -> int:
+        """Runs charged so far, without the provisional charge of a suspect."""
+        return used(self.row.attempts, self.row.delays, self.releases)
+
+    @property
+    def releases(self) -> int:
+        """Charges given back, the provisional one included: it ends with the next report."""
+        return self.row.releases + self.row.suspect
+
+    @property
+    def was_lost(self) -> bool:
+        """The last run never reported: its process was lost."""
+        return self.row.was_started or self.row.failure_reason == FailureReason.LEASE_EXPIRED
+
+    def one_run_later(self) -> "Turn":
+        """Return the turn with one more run charged."""
+        return replace(self, row=replace(self.row, attempts=self.row.attempts + 1))
+
+    @property
+    def is_spent(self) -> bool:
+        return is_spent(self.charged, self.budget)
+
+    @property
+    def runs_alone(self) -> bool:
+        """A run that may cost more than itself shares no transaction, and its start is recorded before it."""
+        last = is_spent(self.charged + 1, self.budget)
+        return self.row.suspect or self.was_lost or last or (self.handler is not None and not self.handler.atomic)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What came of one turn. `attempts` counts this run if there was one."""
+
+    turn: Turn
+    kind: OutcomeKind
+    attempts: int
+    dead: Cause | None = None
+    reason: FailureReason = FailureReason.UNKNOWN
+    failure: Failure | None = None
+    last_reported: str | None = None
+    delay: timedelta | None = None
+    started_at: datetime | None = None
+    duration_ms: int | None = None
+
+    @property
+    def ran(self) -> bool:
+        return self.started_at is not None
+
+
+def message_of(turn: Turn, body: Body) -> Message:
+    """Build what the handler sees; raises PayloadUnreadable."""
+    metadata = _metadata(body.metadata)
+    row = turn.row
+    meta = MessageMeta(
+        attempts=row.attempts + 1,
+        delays=row.delays,
+        life=row.life,
+        source=turn.source,
+        position=row.position,
+        stream=metadata.get("stream"),
+        stream_id=row.stream_id,
+        sent_at=body.received_at,
+        max_attempts=turn.budget.max_attempts,
+        dead_letter_id=row.dead_letter_id,
+    )
+    payload = decode_payload(body.event_data, body.envelope_raw, limits=conf().payload_limits())
+    headers = metadata.get("headers") or {}
+    return Message(id=row.message_id, type=row.message_type, payload=payload, headers=headers, meta=meta)
+
+
+def _metadata(text: str) -> Mapping[str, Any]:
+    try:
+        metadata = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise PayloadUnreadable("the metadata cannot be read") from exc
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def run_atomic(turn: Turn, message: Message) -> Result:
+    """Run the handler in a savepoint: its writes stay only when it succeeds.
+
+    Deferred constraints are checked at once, and a handler that swallowed a database error or ended the
+    transaction has failed. Raises ConnectionBroken when the connection went with the handler.
+    """
+    return _run(turn, message, _call_in_savepoint)
+
+
+def run_plain(turn: Turn, message: Message) -> Result:
+    """Run the handler outside any transaction."""
+    return _run(turn, message, _call)
+
+
+def _run(turn: Turn, message: Message, call: Any) -> Result:
+    started_at, clock = datetime.now(UTC), time.monotonic()
+    try:
+        call(turn, message)
+    except ConnectionBroken:
+        raise
+    except Exception as exc:
+        outcome = failed(turn, exc)
+    else:
+        outcome = {"kind": OutcomeKind.SUCCESS}
+    spent = round((time.monotonic() - clock) * 1000)
+    return Result(turn=turn, attempts=message.meta.attempts, started_at=started_at, duration_ms=spent, **outcome)
+
+
+def _call(turn: Turn, message: Message) -> None:
+    assert turn.handler is not None
+    turn.handler.function(message)
+
+
+def _call_in_savepoint(turn: Turn, message: Message) -> None:
+    try:
+        with transaction.atomic():
+            _call(turn, message)
+            with connection.cursor() as cursor:
+                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+            _refuse_broken()
+    except Exception as exc:
+        _refuse_broken(exc)
+        raise
+
+
+def _refuse_broken(cause: Exception | None = None) -> None:
+    raw = connection.connection
+    if raw is None or raw.closed or raw.info.transaction_status != TransactionStatus.INTRANS:
+        raise ConnectionBroken from cause
+
+
+def failed(turn: Turn, exc: BaseException) -> dict[str, Any]:
+    """Return what a run that raised comes to, as fields of a Result."""
+    ruling = rule(exc, classifiers())
+    row = turn.row
+    decision = decide(ruling, attempts=row.attempts + 1, delays=row.delays, releases=turn.releases, budget=turn.budget)
+    return _decided(decision, attribution(exc))
+
+
+def lost(turn: Turn, *, last_reported: str | None = None) -> Result:
+    """Return what a run whose process was lost comes to; its charge is in the row's attempts already."""
+    return Result(
+        turn=turn,
+        kind=OutcomeKind.WORKER_LOST,
+        attempts=turn.row.attempts,
+        dead=Cause.WORKER_LOST if turn.is_spent else None,
+        reason=FailureReason.LEASE_EXPIRED,
+        failure=Failure(message=LOST_MESSAGE) if turn.is_spent else None,
+        last_reported=last_reported,
+    )
+
+
+def log_loss(turn: Turn) -> None:
+    """Write a lost run to the delivery log when the message runs on; a death writes its own."""
+    if turn.is_spent:
+        return
+    row = turn.row
+    event = Event(
+        message_id=row.message_id,
+        life=row.life,
+        attempt=row.attempts,
+        outcome=OutcomeKind.WORKER_LOST,
+        failure=None,
+        started_at=None,
+        duration_ms=None,
+    )
+    append_log(turn.source, [event], worker=instances.current().id, generation=conf().generation)
+
+
+def given_back(turn: Turn) -> Result:
+    """Return a run that counts for nothing, through no fault of the message."""
+    return Result(turn=turn, kind=OutcomeKind.RELEASED, attempts=turn.row.attempts + 1, delay=timedelta(0))
+
+
+def _decided(decision: Decision, failure: Failure) -> dict[str, Any]:
+    return {
+        "kind": decision.kind,
+        "dead": decision.dead,
+        "reason": decision.reason,
+        "delay": decision.delay,
+        "failure": failure,
+    }

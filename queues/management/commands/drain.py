@@ -1,0 +1,33 @@
+"""`manage.py drain inbox`: a drainer in the foreground."""
+
+import signal
+import threading
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from queues.conf import conf
+from queues.drainer import drain
+
+SOURCES = {"inbox": "wh_inbox"}
+
+
+class Command(BaseCommand):
+    help = "Run due messages here until a signal ends it; with --until-empty, until nothing is due."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("source", choices=sorted(SOURCES))
+        parser.add_argument("--until-empty", action="store_true", help="end when nothing is due")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Drain; a first SIGINT or SIGTERM lets the running message finish and gives the rest back."""
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        while True:
+            report = drain(SOURCES[options["source"]], seconds=None, stopping=stop.is_set)
+            for kind, count in sorted(report.counts.items()):
+                self.stdout.write(f"{kind}: {count}")
+            if options["until_empty"] or stop.wait(conf().tick_seconds):
+                return

@@ -1,0 +1,86 @@
+"""New messages, written in the caller's transaction."""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One message as it is stored; `chosen_id`: the sender chose the id, so it is remembered."""
+
+    message_id: UUID
+    chosen_id: bool
+    message_type: str
+    handler_name: str
+    event_data: str
+    metadata: str
+    envelope_raw: bytes | None
+    envelope_bytes: int
+    stream_id: UUID | None
+    delay: timedelta
+    max_attempts: int | None
+    max_delays: int | None
+
+
+_REMEMBER = """
+INSERT INTO wh_message_deduplication AS d (message_id) SELECT m FROM unnest(%s::uuid[]) AS m ORDER BY m
+ON CONFLICT (message_id) DO UPDATE SET observation_count = d.observation_count + 1
+RETURNING message_id, observation_count = 1
+"""
+
+_INSERT = """
+INSERT INTO wh_inbox (message_id, message_type, handler_name, event_data, metadata, envelope_raw, envelope_bytes,
+                      stream_id, scheduled_for, max_attempts, max_delays)
+SELECT m.message_id, m.message_type, m.handler_name, m.event_data::jsonb, m.metadata::jsonb,
+       decode(m.envelope_raw, 'base64'), m.envelope_bytes, m.stream_id,
+       clock_timestamp() + m.delay_ms * interval '1 millisecond', m.max_attempts, m.max_delays
+  FROM ROWS FROM (jsonb_to_recordset(%s) AS (message_id uuid, message_type text, handler_name text, event_data text,
+       metadata text, envelope_raw text, envelope_bytes integer, stream_id uuid, delay_ms bigint,
+       max_attempts integer, max_delays integer)) WITH ORDINALITY AS m
+ ORDER BY m.ordinality
+ON CONFLICT (message_id) DO NOTHING
+RETURNING message_id
+"""
+
+
+@transaction.atomic
+def insert(rows: Sequence[Row]) -> set[UUID]:
+    """Store the messages and return the ids that are new; an id seen before stores nothing."""
+    fresh = _remember([row.message_id for row in rows if row.chosen_id])
+    new = [row for row in rows if not row.chosen_id or row.message_id in fresh]
+    if not new:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT, [json.dumps([_json(row) for row in new])])
+        return {row[0] for row in cursor.fetchall()}
+
+
+def _remember(message_ids: Sequence[UUID]) -> set[UUID]:
+    if not message_ids:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(_REMEMBER, [sorted(set(message_ids))])
+        return {row[0] for row in cursor.fetchall() if row[1]}
+
+
+def _json(row: Row) -> dict[str, Any]:
+    return {
+        "message_id": str(row.message_id),
+        "message_type": row.message_type,
+        "handler_name": row.handler_name,
+        "event_data": row.event_data,
+        "metadata": row.metadata,
+        "envelope_raw": None if row.envelope_raw is None else base64.b64encode(row.envelope_raw).decode("ascii"),
+        "envelope_bytes": row.envelope_bytes,
+        "stream_id": str(row.stream_id) if row.stream_id else None,
+        "delay_ms": round(row.delay / timedelta(milliseconds=1)),
+        "max_attempts": row.max_attempts,
+        "max_delays": row.max_delays,
+    }

@@ -1,0 +1,12 @@
+"""How long a failed message waits."""
+
+from datetime import timedelta
+
+
+def backoff(failures: int, *, base: timedelta, factor: float, cap: timedelta, spread: float) -> timedelta:
+    """Return base x factor^(failures - 1), at most `cap`, between half and all of it by `spread` in [0, 1)."""
+    try:
+        full = min(base * factor ** (max(failures, 1) - 1), cap)
+    except OverflowError:
+        full = cap
+    return full * (0.5 + spread / 2)

@@ -1,0 +1,53 @@
+"""The boundary to whatever keeps dead letters: a drainer calls it inside its own transaction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+from uuid import UUID
+
+from queues.words.failures import Failure
+from queues.words.outcomes import Cause, FailureReason, OutcomeKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Death:
+    """One message to move. `last_reported`: the last failure reported by an earlier run, beside a lost worker's."""
+
+    source: str
+    source_id: UUID
+    cause: Cause
+    reason: FailureReason
+    failure: Failure
+    last_reported: str | None
+    attempts: int
+    instance_id: UUID
+    generation: str
+    lease_token: UUID
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """What a recovered message's run came to; `due_in` is set for a delay."""
+
+    dead_letter_id: UUID
+    outcome: OutcomeKind
+    due_in: timedelta | None
+
+
+class DeadLetterStore(Protocol):
+    """Named by the setting DEAD_LETTER_STORE. Every method runs in the caller's transaction."""
+
+    def lock(self, dead_letter_ids: Sequence[UUID]) -> None:
+        """Lock these letters, in order of id: letters come first in the lock order."""
+
+    def move(self, deaths: Sequence[Death]) -> Mapping[UUID, UUID]:
+        """Move messages of one source and claim; return source id to letter id of those that were moved."""
+        ...
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Write the verdicts of recovered messages."""
+
+    def is_dead(self, source: str, source_ids: Sequence[UUID]) -> set[UUID]:
+        """Return which of these messages have a letter that is not recovered."""
+        ...
