@@ -1,25 +1,9 @@
-"""PostgreSQL and Valkey from wheels, run in a data directory; placeholders until the launcher lands."""
+"""PostgreSQL and Valkey from wheels, run in a data directory by a launcher of our own.
 
-import os
-import subprocess
-from pathlib import Path
+Importing this starts nothing. The names here say where the services of a data directory are, running or not.
+"""
 
+from deadletters.embedded.addresses import broker_url, database_url, secret_key, source_revision
+from deadletters.embedded.places import data_dir
 
-def data_dir(given: str) -> Path:
-    return Path(given or "/var/lib/deadletters")
-
-
-def secret_key(data: Path) -> str:
-    return "insecure-placeholder"
-
-
-def source_revision(base: Path) -> str:
-    return "dev"
-
-
-def database_url(data: Path) -> str:
-    return "postgresql:///postgres"
-
-
-def broker_url(data: Path) -> str:
-    return "redis://"
+__all__ = ["broker_url", "data_dir", "database_url", "secret_key", "source_revision"]

@@ -7,23 +7,28 @@ PostgreSQL or Valkey of the data directory is used.
 from datetime import timedelta
 from pathlib import Path
 
-import environ
 import structlog
 from csp.constants import NONE, SELF
 
 from deadletters import embedded
-
-env = environ.FileAwareEnv()
+from deadletters.embedded.errors import CannotStart
+from deadletters.project.environment import database_settings, env, given_broker_url, given_database_url
 
 PACKAGE_DIR = Path(__file__).resolve().parent.parent
 BASE_DIR = PACKAGE_DIR.parent
-DATA_DIR = embedded.data_dir(env.str("DEADLETTERS_DATA_DIR", default=""))
 
-DEBUG = env.bool("DEADLETTERS_DEBUG", default=False)
-SECRET_KEY = env.str("DEADLETTERS_SECRET_KEY", default="") or embedded.secret_key(DATA_DIR)
-ALLOWED_HOSTS = env.list("DEADLETTERS_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env.list("DEADLETTERS_TRUSTED_ORIGINS", default=[])
-GENERATION = env.str("DEADLETTERS_GENERATION", default="") or embedded.source_revision(BASE_DIR)
+try:
+    DATA_DIR = embedded.data_dir(env.text("DEADLETTERS_DATA_DIR"))
+    SECRET_KEY = env.text("DEADLETTERS_SECRET_KEY") or embedded.secret_key(DATA_DIR)
+    DATABASE_URL = given_database_url() or embedded.database_url(DATA_DIR)
+    CELERY_BROKER_URL = given_broker_url() or embedded.broker_url(DATA_DIR)
+except CannotStart as exc:
+    raise SystemExit(str(exc)) from None
+
+DEBUG = env.flag("DEADLETTERS_DEBUG", default=False)
+ALLOWED_HOSTS = env.words("DEADLETTERS_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.words("DEADLETTERS_TRUSTED_ORIGINS", [])
+GENERATION = env.text("DEADLETTERS_GENERATION") or embedded.source_revision(BASE_DIR)
 
 INSTALLED_APPS = [
     "queues",
@@ -73,12 +78,33 @@ TEMPLATES = [
     },
 ]
 
-DATABASES = {"default": env.db_url("DATABASE_URL", default=embedded.database_url(DATA_DIR))}
-DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-DATABASES["default"].setdefault("CONN_MAX_AGE", 60)
+DATABASES = {"default": database_settings(DATABASE_URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default=embedded.broker_url(DATA_DIR))
+DRAIN_SECONDS = 10
+HANDLER_SECONDS = 300
+CELERY_TASK_DEFAULT_QUEUE = "inbox"
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_TIME_LIMIT = DRAIN_SECONDS + HANDLER_SECONDS + 10
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False  # the lease fences a drain that runs on
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_TIMEZONE = "UTC"
+if CELERY_BROKER_URL.startswith(("redis", "sentinel")):
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "visibility_timeout": CELERY_TASK_TIME_LIMIT + 10,
+        "unacked_restore_interval": 10,
+        "unacked_restore_throttle": 1,
+        "socket_timeout": 30,
+        "socket_connect_timeout": 5,
+        "socket_keepalive": True,
+    }
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -101,7 +127,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 
-HTTPS = env.bool("DEADLETTERS_HTTPS", default=False)
+HTTPS = env.flag("DEADLETTERS_HTTPS", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = int(timedelta(days=365).total_seconds()) if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS
@@ -127,9 +153,12 @@ QUEUES = {
     "DEAD_LETTER_STORE": "deadletters.store.letters.Store",
     "GENERATION": GENERATION,
     "RUN_DIR": DATA_DIR / "run",
-    "SERVICE": env.str("DEADLETTERS_SERVICE", default="deadletters"),
+    "DRAIN_SECONDS": DRAIN_SECONDS,
+    "TIME_LIMIT_SECONDS": HANDLER_SECONDS,
+    "SERVICE": env.text("DEADLETTERS_SERVICE", "deadletters"),
 }
 
+LOG_LEVEL = env.choice("DEADLETTERS_LOG_LEVEL", default="INFO", among=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
 structlog.configure(
     processors=[
         structlog.contextvars.merge_contextvars,
@@ -137,7 +166,7 @@ structlog.configure(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         structlog.processors.JSONRenderer()
-        if env.bool("DEADLETTERS_JSON_LOGS", default=False)
+        if env.flag("DEADLETTERS_JSON_LOGS", default=False)
         else structlog.dev.ConsoleRenderer(colors=False),
     ],
     logger_factory=structlog.stdlib.LoggerFactory(),
@@ -148,5 +177,5 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "%(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": env.str("DEADLETTERS_LOG_LEVEL", default="INFO")},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
 }

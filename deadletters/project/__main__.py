@@ -1,0 +1,44 @@
+"""The command line: `python -m deadletters.project`, also installed as `deadletters`."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+from deadletters.embedded.errors import CannotStart
+from deadletters.project.around import run_with_services
+
+RUN = "start everything: services, migrations, web server, worker, schedule, demo"
+SERVICES = "run a command with PostgreSQL and Valkey beside it"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code."""
+    given = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        return run_with_services(given.argv)
+    except CannotStart as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    """End in order, so that what was started is stopped."""
+    raise SystemExit(128 + number)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="deadletters", description="A dashboard for dead letters.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    services = commands.add_parser("services", help=SERVICES, usage="deadletters services -- COMMAND...")
+    services.add_argument("argv", nargs="+", metavar="COMMAND")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""A command with services around it: embedded ones, unless URLs say where others are."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import FrameType
+
+from deadletters.embedded import processes
+from deadletters.embedded.errors import CannotStart
+from deadletters.embedded.places import Places, data_dir
+from deadletters.embedded.services import held, services, temporary_data_dir
+from deadletters.project.environment import env, given_broker_url, given_database_url
+
+
+def run_with_services(argv: Sequence[str]) -> int:
+    """Run a command with DATABASE_URL and CELERY_BROKER_URL set; returns its exit code.
+
+    The data directory is a temporary one unless DEADLETTERS_DATA_DIR says where it is.
+    """
+    given = env.text("DEADLETTERS_DATA_DIR")
+    with nullcontext(data_dir(given)) if given else temporary_data_dir() as data, held(Places(data=data)):
+        made = services(
+            Places(data=data),
+            database=not given_database_url(),
+            broker=not given_broker_url(),
+            keep=bool(given),
+        )
+        try:
+            made.start()
+            return _run(argv, made.environment | {"DEADLETTERS_DATA_DIR": str(data)}, made.programs)
+        finally:
+            made.stop()
+
+
+def _run(argv: Sequence[str], environment: dict[str, str], programs: Path | None) -> int:
+    path = os.environ.get("PATH", os.defpath)
+    if programs is not None:
+        environment["PATH"] = f"{path}{os.pathsep}{programs}"  # psql and pg_dump, behind the machine's own
+    try:
+        ending = processes.end_with_parent(signal.SIGTERM)
+        process = subprocess.Popen(argv, env=os.environ | environment, preexec_fn=ending)
+    except FileNotFoundError:
+        raise CannotStart(f"There is no command {argv[0]!r}.") from None
+    except PermissionError:
+        raise CannotStart(f"The command {argv[0]!r} cannot be run.") from None
+    with _passing_signals_to(process):
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _passing_signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass SIGTERM on; the terminal sends SIGINT to the command itself."""
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    before = signal.signal(signal.SIGTERM, forward), signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])
