@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core import checks
+from django.core.checks import CheckMessage, register
 
 from queues.conf import conf, dead_letter_store
 
@@ -12,9 +13,11 @@ def check_dead_letter_store(**_: Any) -> list[CheckMessage]:
     """Warn when nothing keeps dead letters, since rows then retry for ever."""
     if conf().dead_letter_store is None:
         hint = 'Set QUEUES["DEAD_LETTER_STORE"] = "deadletters.store.letters.Store".'
-        return [Warning("No dead letter store is set: nothing is ever dead-lettered.", hint=hint, id="queues.W001")]
+        return [
+            checks.Warning("No dead letter store is set: nothing is ever dead-lettered.", hint=hint, id="queues.W001")
+        ]
     try:
         dead_letter_store()
     except ImportError as exc:
-        return [Error(f'QUEUES["DEAD_LETTER_STORE"] cannot be imported: {exc}', id="queues.E001")]
+        return [checks.Error(f"The dead letter store cannot be imported: {exc}", id="queues.E001")]
     return []

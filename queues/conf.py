@@ -15,8 +15,8 @@ from django.utils.module_loading import import_string
 from queues.words.classifiers import DEFAULT_CLASSIFIERS
 from queues.words.dead_letters import DeadLetterStore
 from queues.words.errors import InvalidSetting
-from queues.words.payloads import PayloadLimits
 from queues.words.outcomes import Budget, Classifier
+from queues.words.payloads import PayloadLimits
 
 LOG_MODES = ("off", "failures", "all")
 

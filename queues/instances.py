@@ -28,7 +28,7 @@ _current: Instance | None = None
 
 def current() -> Instance:
     """Return this process's instance; a new one after a fork."""
-    global _current  # noqa: PLW0603 - one identity per process is the point
+    global _current
     if _current is None or _current.process_id != os.getpid():
         _current = Instance(id=uuid7(), process_id=os.getpid())
     return _current

@@ -1,7 +1,5 @@
 """Celery tasks. A task may run twice or die half-way: all state is in the rows."""
 
-from typing import Any
-
 from celery import shared_task
 
 from queues import instances, wakeups
@@ -10,8 +8,8 @@ from queues.drainer import drain
 from queues.store import partitions
 
 
-@shared_task(name=wakeups.DRAIN_TASK, bind=True, acks_late=True, ignore_result=True)
-def drain_source(task: Any, source: str) -> None:
+@shared_task(name=wakeups.DRAIN_TASK, acks_late=True, ignore_result=True)
+def drain_source(source: str) -> None:
     """Drain a source for a while; ask for another drain while messages are due."""
     if instances.draining_elsewhere(source) >= conf().drains_per_source:
         return

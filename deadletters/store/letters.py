@@ -28,7 +28,7 @@ class Store:
             return {}
         first = deaths[0]
         moves = json.dumps([_move(death) for death in deaths])
-        arguments = [first.source, moves, first.instance_id, first.generation, first.lease_token]
+        arguments: list[Any] = [first.source, moves, first.instance_id, first.generation, first.lease_token]
         with connection.cursor() as cursor:
             cursor.execute("SELECT * FROM move_batch_to_dead_letters(%s, %s, %s, %s, %s)", arguments)
             return dict(cursor.fetchall())

@@ -5,6 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -265,4 +266,6 @@ def _is_long(results: list[Result]) -> bool:
 
 def _make_callbacks_robust() -> None:
     """Let each on-commit callback of the group fail for itself: the others still run, and it is logged."""
-    connection.run_on_commit = [(sids, callback, True) for sids, callback, _ in connection.run_on_commit]
+    pending: list[Any] = connection.run_on_commit  # (savepoints, callback, robust); the stubs know only two
+    robust: list[Any] = [(entry[0], entry[1], True) for entry in pending]
+    connection.run_on_commit = robust

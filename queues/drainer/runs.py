@@ -18,7 +18,6 @@ from queues.words.errors import PayloadUnreadable, QueuesError
 from queues.words.failures import Failure, attribution
 from queues.words.handlers import Handler
 from queues.words.messages import Message, MessageMeta
-from queues.words.payloads import decode_payload
 from queues.words.outcomes import (
     Budget,
     Cause,
@@ -30,7 +29,7 @@ from queues.words.outcomes import (
     rule,
     used,
 )
-
+from queues.words.payloads import decode_payload
 
 LOST_MESSAGE = "exceeded retry limit"
 

@@ -47,9 +47,8 @@ def _spent(turn: Turn, body: Body) -> Result:
 
 def _reason(turn: Turn) -> FailureReason:
     stored = turn.row.failure_reason
-    if stored == FailureReason.UNKNOWN or stored not in FailureReason:
-        return FailureReason.MAX_ATTEMPTS_EXCEEDED
-    return FailureReason(stored)
+    known = stored in set(FailureReason) and stored != FailureReason.UNKNOWN
+    return FailureReason(stored) if known else FailureReason.MAX_ATTEMPTS_EXCEEDED
 
 
 def _structure(text: str | None) -> dict[str, object] | None:

@@ -13,5 +13,5 @@ class JSONTextField(JSONField):
     A message may nest deeper than the interpreter can parse; reading a list of rows must not raise for it.
     """
 
-    def from_db_value(self, value: Any, expression: Expression, connection: BaseDatabaseWrapper) -> Any:
+    def from_db_value(self, value: Any, _expression: Expression, _connection: BaseDatabaseWrapper) -> Any:
         return value

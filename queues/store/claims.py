@@ -56,10 +56,11 @@ def claim(
     source: str, *, instance_id: UUID, token: UUID, limit: int, per_stream: int, lease: timedelta
 ) -> list[Claimed]:
     """Claim up to `limit` due rows under `token`, in position order; empty = nothing is due."""
+    arguments: list[Any] = [source, instance_id, token, limit, per_stream, lease]
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT * FROM claim_{source}(%s, %s, %s, %s, %s, %s)",  # noqa: S608 - a Source value
-            [source, instance_id, token, limit, per_stream, lease],
+            arguments,
         )
         return _claimed(cursor)
 
