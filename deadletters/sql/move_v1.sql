@@ -44,7 +44,7 @@ BEGIN
                        SELECT FROM wh_streams s WHERE s.queue = p_source_table AND s.stream_id = w.stream_id
                           AND s.lease_token = p_lease_token)
                ELSE p_force OR NOT (
-                   (w.lease_expiry > p_now AND w.instance_id IS DISTINCT FROM p_instance_id) OR EXISTS (
+                   coalesce(w.lease_expiry > p_now, false) AND w.instance_id IS DISTINCT FROM p_instance_id OR EXISTS (
                        SELECT FROM wh_streams s WHERE s.queue = p_source_table AND s.stream_id = w.stream_id
                           AND s.lease_expiry > p_now AND s.instance_id IS DISTINCT FROM p_instance_id))
                END

@@ -1,0 +1,64 @@
+"""What the database tests share: handlers of one test, rows as they are, time that passes at once."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+
+from queues.words.handlers import Registry, registry
+
+
+@pytest.fixture
+def handlers() -> Iterator[Registry]:
+    """Let a test register handlers that are gone after it."""
+    with registry.scratch() as scratch:
+        yield scratch
+
+
+@pytest.fixture
+def sql() -> Callable[..., list[dict[str, Any]]]:
+    """Run a statement and return its rows as dictionaries."""
+
+    def run(statement: str, *arguments: Any) -> list[dict[str, Any]]:
+        with connection.cursor() as cursor:
+            cursor.execute(statement, arguments)
+            if cursor.description is None:
+                return []
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    return run
+
+
+@pytest.fixture
+def inbox_row(sql: Callable[..., Any]) -> Callable[[UUID], dict[str, Any] | None]:
+    """Return a message's row, or None."""
+
+    def row(message_id: UUID) -> dict[str, Any] | None:
+        return next(iter(sql("SELECT * FROM wh_inbox WHERE message_id = %s", message_id)), None)
+
+    return row
+
+
+@pytest.fixture
+def time_passes(sql: Callable[..., Any]) -> Callable[[], None]:
+    """Make every waiting message due, as if its back-off or delay were over."""
+
+    def passes() -> None:
+        sql("UPDATE wh_inbox SET scheduled_for = now() - interval '1 second' WHERE scheduled_for > now()")
+        sql("UPDATE wh_streams SET due_at = now() - interval '1 second' WHERE due_at > now()")
+
+    return passes
+
+
+@pytest.fixture
+def leases_lapse(sql: Callable[..., Any]) -> Callable[[], None]:
+    """Let every lease run out."""
+
+    def lapse() -> None:
+        sql("UPDATE wh_inbox SET lease_expiry = now() - interval '1 second' WHERE lease_token IS NOT NULL")
+        sql("UPDATE wh_streams SET lease_expiry = now() - interval '1 second' WHERE lease_token IS NOT NULL")
+
+    return lapse
