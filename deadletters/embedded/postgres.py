@@ -127,7 +127,7 @@ class Postgres:
     def _attempt(self, limit: float) -> bool:
         """Start the server once; False when what is left of a killed one is still going, worth a retry."""
         before = self.log.stat().st_size if self.log.exists() else 0
-        self.process = processes.start(self._command())
+        self.process = processes.start(self.command())
         while self.process.poll() is None:
             if self._answers():
                 return True
@@ -140,7 +140,8 @@ class Postgres:
             return False
         raise CannotStart(reason("PostgreSQL", said, self.log, self.places.data))
 
-    def _command(self) -> processes.Command:
+    def command(self) -> processes.Command:
+        """Return how the server is run."""
         settings = SETTINGS | ({} if self.keep else THROWN_AWAY)
         settings["unix_socket_directories"] = f'"{self.places.sockets}"'
         argv: list[str | Path] = [self.programs / "postgres", "-D", self.places.postgres]

@@ -17,7 +17,7 @@ from deadletters.embedded.programs import Runner
 
 PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.02
-CHILD_OF = "DEADLETTERS_CHILD_OF"
+CHILD_OF = "_DEADLETTERS_CHILD_OF"
 """Environment variable that marks our children, so that the next start can recognise what survived."""
 
 Stop = Sequence[tuple[signal.Signals, float]]

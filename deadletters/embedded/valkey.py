@@ -50,7 +50,7 @@ class Valkey:
         self._stop_leftover()
         before = self.log.stat().st_size if self.log.exists() else 0
         limit = time.monotonic() + START_SECONDS
-        self.process = processes.start(self._command())
+        self.process = processes.start(self.command())
         while self._server_pid() != self.process.pid:
             if self.process.poll() is not None:
                 raise CannotStart(reason("Valkey", tail(self.log, since=before), self.log, self.places.data))
@@ -82,7 +82,8 @@ class Valkey:
         finally:
             client.close()
 
-    def _command(self) -> processes.Command:
+    def command(self) -> processes.Command:
+        """Return how the server is run."""
         argv: list[str | Path] = [self.program, "--dir", self.places.valkey, "--unixsocket", self.places.valkey_socket]
         for name, value in SETTINGS.items():
             argv += [f"--{name}", value]

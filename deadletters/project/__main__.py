@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from deadletters.embedded.errors import CannotStart
 from deadletters.project.around import run_with_services
+from deadletters.project.run import run
 
 RUN = "start everything: services, migrations, web server, worker, schedule, demo"
 SERVICES = "run a command with PostgreSQL and Valkey beside it"
@@ -18,8 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
     given = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
     try:
-        return run_with_services(given.argv)
+        return run() if given.command == "run" else run_with_services(given.argv)
     except CannotStart as exc:
         sys.stderr.write(f"{exc}\n")
         return 1
@@ -35,6 +37,7 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="deadletters", description="A dashboard for dead letters.")
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run", help=RUN)
     services = commands.add_parser("services", help=SERVICES, usage="deadletters services -- COMMAND...")
     services.add_argument("argv", nargs="+", metavar="COMMAND")
     return parser
