@@ -2,13 +2,19 @@
 
 from collections.abc import Iterator
 
-MAX_NODES = 1000
+MAX_NODES = 10_000
+
+
+class Carrier(Exception):
+    """An exception that was given another one, whatever a later `from` says about its cause."""
+
+    carried: BaseException | None = None
 
 
 def walk(exc: BaseException) -> Iterator[BaseException]:
     """Yield the exception, its causes, its contexts unless suppressed, and every leaf of a group; each once.
 
-    Breadth is bounded by MAX_NODES; a cycle ends where it began.
+    At most MAX_NODES are visited; a cycle ends where it began.
     """
     seen: set[int] = set()
     waiting = [exc]
@@ -22,9 +28,11 @@ def walk(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _behind(node: BaseException) -> list[BaseException]:
-    members = list(node.exceptions) if isinstance(node, BaseExceptionGroup) else []
+    behind = list(node.exceptions) if isinstance(node, BaseExceptionGroup) else []
+    if isinstance(node, Carrier) and node.carried is not None:
+        behind.append(node.carried)
     if node.__cause__ is not None:
-        return [*members, node.__cause__]
-    if node.__context__ is not None and not node.__suppress_context__:
-        return [*members, node.__context__]
-    return members
+        behind.append(node.__cause__)
+    elif node.__context__ is not None and not node.__suppress_context__:
+        behind.append(node.__context__)
+    return behind

@@ -1,17 +1,18 @@
 """What crosses the dead-letter boundary: a message, the subjects it is about, and detail."""
 
-import math
-import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
+from types import TracebackType
 from typing import Any, TypeVar
 
 from queues.words.chain import walk
-from queues.words.text import cut, cut_middle, storable, text_of
+from queues.words.plain import Room, plain_pairs
+from queues.words.text import bounded, bounded_middle, text_of
+from queues.words.traces import HEADER, TraceBounds, name_and_text, trace_of
 
-E = TypeVar("E", bound=BaseException)
+E = TypeVar("E", bound=BaseException | None)
 _LAYERS = "__deadletters_attribution__"
 
 
@@ -35,6 +36,7 @@ class Bounds:
     trace: int = 32_000
     frames: int = 60
     causes: int = 20
+    cause: int = 500
     subjects: int = 100
     subject: int = 500
     detail: int = 16_000
@@ -71,15 +73,22 @@ class Failure:
 
     @classmethod
     def from_stored(cls, text: str | None, structure: Mapping[str, Any] | None) -> "Failure":
-        """Read back what was stored; a malformed structure makes a message-only failure."""
-        message, _, trace = (text or "").partition("\n")
-        structure = structure if isinstance(structure, Mapping) else {}
-        detail = structure.get("detail")
+        """Read back what was stored; a malformed structure makes a message-only failure.
+
+        The trace begins at the first line that says so; without one the first line is the message.
+        """
+        whole = text or ""
+        message, marked, rest = whole.partition(f"\n{HEADER}\n")
+        trace = f"{HEADER}\n{rest}" if marked else ""
+        if not marked:
+            message, _, trace = whole.partition("\n")
+        halves = structure if isinstance(structure, Mapping) else {}
+        stored = halves.get("detail")
         return cls(
             message=message,
             trace=trace,
-            subjects=tuple(_read_subjects(structure.get("subjects"))),
-            detail=detail if isinstance(detail, Mapping) else {},
+            subjects=tuple(_read_subjects(halves.get("subjects"))),
+            detail=stored if isinstance(stored, Mapping) else {},
         )
 
 
@@ -92,12 +101,12 @@ def _read_subjects(stored: Any) -> Iterator[Subject]:
 @dataclass(frozen=True)
 class _Layer:
     subjects: tuple[Subject, ...]
-    detail: Mapping[str, Any]
+    detail: Mapping[Any, Any]
 
 
 def attribute(exc: E, *subjects: Subject) -> E:
     """Attach subjects to an exception and return it; type, text and classification stay as they are."""
-    return _attach(exc, _Layer(subjects, {}))
+    return _attach(exc, _Layer(_as_subjects(subjects), {}))
 
 
 def detail(exc: E, mapping: Mapping[str, Any]) -> E:
@@ -105,24 +114,30 @@ def detail(exc: E, mapping: Mapping[str, Any]) -> E:
     return _attach(exc, _Layer((), dict(mapping)))
 
 
+def attributed(*subjects: Subject, **given: Any) -> AbstractContextManager[None, None]:
+    """Attach subjects and detail to any exception that leaves the block."""
+    return _Attributed(_Layer(_as_subjects(subjects), given))
+
+
+class _Attributed(AbstractContextManager[None, None]):
+    def __init__(self, layer: _Layer) -> None:
+        self._layer = layer
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        if isinstance(exc, Exception):
+            _attach(exc, self._layer)
+
+
+def _as_subjects(given: tuple[Any, ...]) -> tuple[Subject, ...]:
+    """Take anything: a diagnostic must not turn one failure into another. A subject without a type is unknown."""
+    return tuple(one if isinstance(one, Subject) else Subject("", one) for one in given)
+
+
 def _attach(exc: E, layer: _Layer) -> E:
     if exc is not None:
-        layers = (*getattr(exc, _LAYERS, ()), layer)
-        try:
-            setattr(exc, _LAYERS, layers)
-        except AttributeError:  # an exception with slots cannot carry it
-            exc.add_note(f"about {', '.join(f'{s.type} {s.id}' for s in layer.subjects)}")
+        # Not by setattr: an exception that is a frozen dataclass refuses it.
+        vars(exc)[_LAYERS] = (*vars(exc).get(_LAYERS, ()), layer)
     return exc
-
-
-@contextmanager
-def attributed(*subjects: Subject, **given: Any) -> Iterator[None]:
-    """Attach subjects and detail to any exception that leaves the block."""
-    try:
-        yield
-    except Exception as exc:
-        _attach(exc, _Layer(subjects, given))
-        raise
 
 
 def attribution(exc: BaseException, bounds: Bounds = DEFAULT) -> Failure:
@@ -131,96 +146,23 @@ def attribution(exc: BaseException, bounds: Bounds = DEFAULT) -> Failure:
     Subjects come outermost first without exact duplicates; of a detail key the outermost layer wins. All parts
     are bounded, and storable whatever they hold.
     """
-    layers = [layer for node in walk(exc) for layer in reversed(getattr(node, _LAYERS, ()))]
-    return Failure(
-        message=storable(cut(message_of(exc, bounds.message), bounds.message)),
-        trace=storable(cut_middle(_trace(exc, bounds), bounds.trace)),
-        subjects=_subjects(layers, bounds),
-        detail=_detail(layers, bounds),
-    )
-
-
-def message_of(exc: BaseException, limit: int = DEFAULT.message) -> str:
-    """Return "Type: text" as a traceback writes it, with the module of a type that is not built in."""
-    kind = type(exc)
-    name = (
-        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
-    )
-    text = text_of(exc)
-    return f"{name}: {text}" if text else name
-
-
-def _trace(exc: BaseException, bounds: Bounds) -> str:
-    """Return the traceback of the chain, the newest part first, frames and texts of each part bounded."""
-    parts = []
-    for node in islice(walk(exc), bounds.causes):
-        frames = _frames(node, bounds)
-        if frames:
-            parts.append(f"{frames}{cut(message_of(node), bounds.subject)}")
-    return "\n\n".join(parts)
-
-
-def _frames(node: BaseException, bounds: Bounds) -> str:
-    first = list(islice(traceback.walk_tb(node.__traceback__), bounds.frames + 1))
-    stack = traceback.StackSummary.extract(iter(first[: bounds.frames]), lookup_lines=True)
-    text = "".join(stack.format())
-    return text + (f"  … more than {bounds.frames} frames\n" if len(first) > bounds.frames else "")
-
-
-def _subjects(layers: list[_Layer], bounds: Bounds) -> tuple[Subject, ...]:
+    layers = [layer for node in walk(exc) for layer in reversed(vars(node).get(_LAYERS, ()))]
     unique = dict.fromkeys(subject for layer in layers for subject in layer.subjects)
-    kept = tuple(_storable_subject(subject, bounds) for subject in islice(unique, bounds.subjects))
-    if len(unique) <= bounds.subjects:
-        return kept
-    return (*kept[:-1], Subject("cut", f"{len(unique):,} subjects"))
+    trace = trace_of(exc, TraceBounds(causes=bounds.causes, frames=bounds.frames, text=bounds.cause))
+    return Failure(
+        message=bounded(name_and_text(exc), bounds.message),
+        trace=bounded_middle(trace, bounds.trace),
+        subjects=tuple(_bounded_subject(subject, bounds) for subject in islice(unique, bounds.subjects)),
+        detail=_detail(layers, len(unique), bounds),
+    )
 
 
-def _storable_subject(subject: Subject, bounds: Bounds) -> Subject:
-    return Subject(*(storable(cut(part, bounds.subject)) for part in (subject.type, subject.id)))
+def _bounded_subject(subject: Subject, bounds: Bounds) -> Subject:
+    return Subject(*(bounded(part, bounds.subject) for part in (subject.type, subject.id)))
 
 
-def _detail(layers: list[_Layer], bounds: Bounds) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    budget = _Budget(left=bounds.detail)
-    for layer in layers:
-        for key, value in islice(layer.detail.items(), bounds.detail_items):
-            name = storable(cut(text_of(key), 200))
-            if name not in merged:
-                merged[name] = _plain(value, bounds, budget, bounds.detail_depth)
-    return merged
-
-
-@dataclass
-class _Budget:
-    left: int
-
-    def take(self, text: str) -> str:
-        kept = cut(text, max(self.left, 0))
-        self.left -= len(kept)
-        return kept
-
-
-def _plain(value: Any, bounds: Bounds, budget: _Budget, depth: int) -> Any:
-    """Return the value as JSON that PostgreSQL takes: not-a-number as text, what is no JSON as its repr, all bounded."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if value.bit_length() < 512 else f"{value.bit_length():,}-bit number"
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, str):
-        return storable(budget.take(value))
-    if depth <= 0 or budget.left <= 0:
-        return "… (cut)"
-    if isinstance(value, Mapping):
-        pairs = islice(value.items(), bounds.detail_items)
-        plain = {storable(budget.take(text_of(k))): _plain(v, bounds, budget, depth - 1) for k, v in pairs}
-        return _say_cut(plain, len(value), bounds)
-    if isinstance(value, list | tuple | set | frozenset):
-        items = [_plain(item, bounds, budget, depth - 1) for item in islice(value, bounds.detail_items)]
-        return items if len(value) <= bounds.detail_items else [*items, f"… (cut, {len(value):,} items)"]
-    return storable(budget.take(text_of(value)))
-
-
-def _say_cut(plain: dict[str, Any], size: int, bounds: Bounds) -> dict[str, Any]:
-    return plain if size <= bounds.detail_items else {**plain, "…": f"cut, {size:,} keys"}
+def _detail(layers: list[_Layer], subjects: int, bounds: Bounds) -> dict[str, Any]:
+    room = Room(characters=bounds.detail, items=bounds.detail_items, depth=bounds.detail_depth)
+    pairs = chain.from_iterable(layer.detail.items() for layer in layers)
+    kept = plain_pairs(pairs, room)
+    return kept if subjects <= bounds.subjects else {**kept, "… subjects": f"cut, {subjects:,} in all"}

@@ -1,5 +1,6 @@
 """Handlers and the registry in which each message type has one."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from enum import Enum
 from typing import TypeVar
 
 from queues.words.errors import HandlerConflict, InvalidSetting
-from queues.words.messages import Message
+from queues.words.messages import MAX_TYPE, Message
 from queues.words.outcomes import Budget
 
 
@@ -35,13 +36,22 @@ class Handler:
     atomic: bool = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.type, str) or not 1 <= len(self.type) <= MAX_TYPE:
+            raise InvalidSetting("type", self.type, f"text of 1 to {MAX_TYPE} characters")
         self.budget(Budget(max_attempts=None, max_delays=None))
         if self.time_limit is not None and self.time_limit <= timedelta(0):
             raise InvalidSetting("time_limit", self.time_limit, "more than 0 seconds")
 
     @property
     def name(self) -> str:
-        return f"{self.function.__module__}.{self.function.__qualname__}"
+        named = self.function if hasattr(self.function, "__qualname__") else type(self.function)
+        return f"{named.__module__}.{named.__qualname__}"
+
+    @property
+    def place(self) -> tuple[str, int | None]:
+        """Where the function stands, which is the same for one that is registered again."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return self.name, getattr(code, "co_firstlineno", None)
 
     def budget(self, default: Budget) -> Budget:
         """Return the handler's caps over the source's."""
@@ -60,7 +70,7 @@ class Registry:
     def add(self, handler: Handler) -> None:
         """Register a handler; raises HandlerConflict when another function has the type."""
         present = self._handlers.get(handler.type)
-        if present is not None and present.name != handler.name:
+        if present is not None and present.place != handler.place:
             raise HandlerConflict(handler.type, present.name, handler.name)
         self._handlers[handler.type] = handler
 

@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 
-from queues.words.chain import walk
+from queues.words.chain import Carrier, walk
 from queues.words.errors import InvalidSetting
+from queues.words.text import text_of
+
+MAX_WAIT = timedelta(days=36_525)
+"""A hundred years: the longest wait asked for that is kept, since a database's times end."""
 
 NO_LIMIT = -1
 """`max_attempts` and `max_delays` of a stored message without a limit; NULL there means unset."""
@@ -60,21 +64,30 @@ class OutcomeKind(StrEnum):
     RELEASED = "released"
 
 
-class Terminal(Exception):
-    """Raised by a handler: the message can never succeed. Takes the cause, or a sentence."""
+class Terminal(Carrier):
+    """Raised by a handler: the message can never succeed. Takes the cause, or a sentence.
+
+    A cause that is an exception counts with its subjects, detail and class, also under `raise Terminal(x) from y`.
+    """
 
     def __init__(self, cause: BaseException | str) -> None:
         super().__init__(cause)
         if isinstance(cause, BaseException):
-            self.__cause__ = cause
+            self.__cause__ = self.carried = cause
+
+    def __str__(self) -> str:
+        return text_of(self.args[0])
 
 
 class Delay(Exception):
-    """Raised by a handler: not yet, run me again after `by`. No failure, and no attempt is burnt."""
+    """Raised by a handler: not yet, run me again after `by` (a number: seconds). No failure, burns no attempt.
+
+    `by` is kept between nothing (the next poll) and MAX_WAIT.
+    """
 
     def __init__(self, by: timedelta | float, reason: str = "") -> None:
-        asked = by if isinstance(by, timedelta) else timedelta(seconds=by)
-        self.by = max(asked, timedelta(0))
+        asked = by if isinstance(by, timedelta) else timedelta(seconds=max(min(by, MAX_WAIT.total_seconds()), 0))
+        self.by = max(min(asked, MAX_WAIT), timedelta(0))
         super().__init__(reason or f"asked to run again after {self.by}")
 
 
@@ -106,7 +119,10 @@ class Ruling:
 
 
 def rule(exc: BaseException, classifiers: Sequence[Classifier]) -> Ruling:
-    """Walk the whole chain: a Delay anywhere wins, then a Terminal, then the first classification, then retry."""
+    """Walk the whole chain: a Delay anywhere wins, then a Terminal, then the first classification, then retry.
+
+    Classifiers are asked about the outermost exception first; one that raises does not know.
+    """
     chain = list(walk(exc))
     for node in chain:
         if isinstance(node, Delay):
@@ -118,8 +134,16 @@ def rule(exc: BaseException, classifiers: Sequence[Classifier]) -> Ruling:
 
 
 def _classify(chain: Sequence[BaseException], classifiers: Sequence[Classifier]) -> Classification | None:
-    found = (classify(node) for node in chain for classify in classifiers)
+    found = (_ask(classify, node) for node in chain for classify in classifiers)
     return next((classification for classification in found if classification is not None), None)
+
+
+def _ask(classify: Classifier, node: BaseException) -> Classification | None:
+    try:
+        word = classify(node)
+    except Exception:  # a classifier's fault must not keep the failure itself from being recorded
+        return None
+    return word if isinstance(word, Classification) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +154,8 @@ class Budget:
     max_delays: int | None
 
     def __post_init__(self) -> None:
-        if self.max_attempts is not None and self.max_attempts < 1:
-            raise InvalidSetting("MAX_ATTEMPTS", self.max_attempts, "at least 1, or None for no limit")
-        if self.max_delays is not None and self.max_delays < 0:
-            raise InvalidSetting("MAX_DELAYS", self.max_delays, "at least 0, or None for no limit")
+        _check_cap("MAX_ATTEMPTS", self.max_attempts, least=1)
+        _check_cap("MAX_DELAYS", self.max_delays, least=0)
 
     def clamped(
         self, row_max_attempts: int | None, row_max_delays: int | None, floor: int | None, ceiling: int | None
@@ -143,6 +165,13 @@ class Budget:
             max_attempts=_within(_own(row_max_attempts, self.max_attempts), floor, ceiling),
             max_delays=_own(row_max_delays, self.max_delays),
         )
+
+
+def _check_cap(name: str, cap: object, *, least: int) -> None:
+    if cap is None:
+        return
+    if isinstance(cap, bool) or not isinstance(cap, int) or cap < least:
+        raise InvalidSetting(name, cap, f"a whole number from {least}, or None for no limit")
 
 
 def _own(stored: int | None, default: int | None) -> int | None:

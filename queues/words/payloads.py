@@ -1,26 +1,30 @@
 """Payloads between Python, exact bytes and PostgreSQL's jsonb.
 
 jsonb cannot hold every JSON text exactly: no NUL, no lone surrogate, no duplicate key, no number beyond
-numeric's range. Then the exact bytes are kept beside a readable rendering, and handlers get the bytes.
+numeric's range; and it writes 1e3 back as 1000. Then the exact bytes are kept, and handlers get the bytes.
 """
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from queues.words.errors import InvalidMessage, PayloadUnreadable
-from queues.words.text import cut, storable
+from queues.words.text import bounded, storable, text_of
 
 MARK = "$deadletters"
 """Key that marks a rendering in the jsonb column."""
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKET = re.compile(r"[\[\]{}]")
-_MAX_DIGITS = 100_000
-_MAX_EXPONENT = 1_000
+# Possessive, and content with an open end: linear in the text whatever it holds.
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BETWEEN = re.compile(r"[ \t\r\n]*+[{,:}]?[ \t\r\n]*+")
+_NO_BRACKET = re.compile(r"[^\[\]{}]++")
+_MAX_DIGITS = 20_000
+"""Longest number that is read; the cost of reading one grows with the square."""
+_SHOWN_DIGITS = 1_000
+"""Longest number of a rendering; PostgreSQL takes more, Python's default reader and browsers do not."""
 _PREVIEW = 2_000
 
 
@@ -46,20 +50,26 @@ def encode_payload(payload: Any, *, limits: PayloadLimits) -> Encoded:
     """Encode a Python value; raises InvalidMessage for what is not JSON (NaN, other types), too deep or too big."""
     _refuse_odd_keys(payload, limits)
     try:
-        text = json.dumps(payload, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidMessage(f"the payload is not JSON: {exc}") from exc
-    return encode_bytes(text.encode("ascii"), limits=limits)
+    return encode_bytes(_utf8(text), limits=limits)
+
+
+def _utf8(text: str) -> bytes:
+    """Encode a JSON text; a lone surrogate in it becomes an escape, which JSON allows."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _refuse_odd_keys(payload: Any, limits: PayloadLimits) -> None:
     level: list[Any] = [payload]
     for _ in range(limits.max_depth + 1):
         maps = [value for value in level if isinstance(value, dict)]
-        odd = next((key for mapping in maps for key in mapping if not isinstance(key, str)), None)
-        if odd is not None:
-            raise InvalidMessage(f"the payload has the key {odd!r}; keys must be text")
+        for key in (key for mapping in maps for key in mapping if not isinstance(key, str)):
+            raise InvalidMessage(f"the payload has the key {bounded(text_of(key), 100)}; keys must be text")
         lists = [value for value in level if isinstance(value, list | tuple)]
+        if sum(map(len, lists)) + sum(map(len, maps)) > limits.max_bytes:
+            raise InvalidMessage(f"the payload has more than {limits.max_bytes:,} bytes")
         level = [inner for value in (*lists, *(mapping.values() for mapping in maps)) for inner in value]
         if not level:
             return
@@ -70,15 +80,17 @@ def encode_bytes(raw: bytes, *, limits: PayloadLimits) -> Encoded:
     """Encode exact JSON bytes; raises InvalidMessage when they are no JSON, too deep or too big."""
     if len(raw) > limits.max_bytes:
         raise InvalidMessage(f"the payload has {len(raw):,} bytes; the limit is {limits.max_bytes:,}")
+    parser = _Parser()
     try:
-        value, exact = _parse(raw, limits)
+        text = _decoded(raw)
+        value = parser.parse(text, limits)
     except PayloadUnreadable as exc:
         raise InvalidMessage(f"the payload is not readable: {exc.reason}") from exc
     if len(raw) > limits.offload_bytes:
         return Encoded(json=_stub(raw), raw=raw, size=len(raw))
-    if exact:
-        return Encoded(json=raw.decode(), raw=None, size=len(raw))
-    return Encoded(json=_rendering(value), raw=raw, size=len(raw))
+    if parser.loses or not _is_storable(text, value):
+        return Encoded(json=_rendering(value), raw=raw, size=len(raw))
+    return Encoded(json=text, raw=raw if parser.restyles else None, size=len(raw))
 
 
 def decode_payload(json_text: str | None, raw: bytes | None, *, limits: PayloadLimits) -> Any:
@@ -86,71 +98,104 @@ def decode_payload(json_text: str | None, raw: bytes | None, *, limits: PayloadL
 
     Integers are exact. Depth is checked before anything is parsed.
     """
-    return _parse(raw if raw is not None else (json_text or "").encode(), limits)[0]
+    return _Parser().parse(_decoded(raw) if raw is not None else json_text or "", limits)
 
 
-def _parse(raw: bytes, limits: PayloadLimits) -> tuple[Any, bool]:
-    """Return the value, and whether jsonb holds it exactly."""
+def members_of(line: bytes, *, limits: PayloadLimits) -> Mapping[str, tuple[Any, bytes]]:
+    """Return the members of a JSON object, each as its value and its exact bytes.
+
+    Raises PayloadUnreadable for what is no object, and for a key that comes twice.
+    """
+    text = _decoded(line)
+    if not isinstance(_Parser().parse(text, limits), dict):
+        raise PayloadUnreadable("it is not a JSON object")
+    members: dict[str, tuple[Any, bytes]] = {}
+    for key, value, part in _members(text):
+        if key in members:
+            raise PayloadUnreadable(f'the key "{bounded(key, 100)}" comes twice')
+        members[key] = (value, part.encode())
+    return members
+
+
+def _members(text: str) -> Iterable[tuple[str, Any, str]]:
+    """Yield key, value and text of each member of an object that is known to be well-formed."""
+    parser = _Parser()
+    at = _past_mark(text, 0)
+    while at < len(text) and text[at] == '"':
+        key, at = parser.decoder.raw_decode(text, at)
+        start = _past_mark(text, at)
+        value, end = parser.decoder.raw_decode(text, start)
+        yield key, value, text[start:end]
+        at = _past_mark(text, end)
+
+
+def _past_mark(text: str, at: int) -> int:
+    found = _BETWEEN.match(text, at)
+    return found.end() if found else at
+
+
+def _decoded(raw: bytes) -> str:
     try:
-        text = raw.decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise PayloadUnreadable(f"not UTF-8 at byte {exc.start}") from exc
-    if depth_of(text) > limits.max_depth:
-        raise PayloadUnreadable(f"it nests deeper than {limits.max_depth} levels")
-    parser = _Parser()
-    try:
-        value = parser.decode(text)
-    except PayloadUnreadable:
-        raise
-    except (ValueError, RecursionError) as exc:
-        raise PayloadUnreadable(str(exc)) from exc
-    return value, parser.exact and _is_storable(text, value)
 
 
-def depth_of(text: str) -> int:
-    """Return how deep brackets nest in a JSON text, without parsing it."""
-    if text.count("[") + text.count("{") <= 1:
-        return text.count("[") + text.count("{")
-    depth = deepest = 0
-    for bracket in _BRACKET.findall(_STRING.sub("", text)):
+def is_deeper(text: str, limit: int) -> bool:
+    """Say whether brackets of a JSON text nest deeper than `limit`, without parsing it."""
+    if text.count("[") + text.count("{") <= limit:
+        return False
+    depth = 0
+    for bracket in _NO_BRACKET.sub("", _STRING.sub("", text)):
         depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
+        if depth > limit:
+            return True
+    return False
 
 
 class _Parser:
-    """Parses strictly, and notes what jsonb could not hold."""
+    """Parses strictly, and notes what jsonb would lose (`loses`) or write in another way (`restyles`)."""
 
     def __init__(self) -> None:
-        self.exact = True
-
-    def decode(self, text: str) -> Any:
-        return json.loads(
-            text,
+        self.loses = self.restyles = False
+        self.decoder = json.JSONDecoder(
             parse_int=self._int,
             parse_float=self._float,
             parse_constant=_refuse_constant,
             object_pairs_hook=self._object,
         )
 
+    def parse(self, text: str, limits: PayloadLimits) -> Any:
+        if is_deeper(text, limits.max_depth):
+            raise PayloadUnreadable(f"it nests deeper than {limits.max_depth} levels")
+        if text.startswith("\ufeff"):
+            raise PayloadUnreadable("it begins with a byte order mark")
+        try:
+            return self.decoder.decode(text)
+        except (ValueError, RecursionError) as exc:
+            raise PayloadUnreadable(str(exc)) from exc
+
     def _int(self, digits: str) -> int:
-        if len(digits) <= _MAX_EXPONENT:
+        if len(digits) <= _SHOWN_DIGITS:
             return int(digits)
         if len(digits) > _MAX_DIGITS:
-            raise PayloadUnreadable(f"a number has {len(digits):,} digits")
-        self.exact = False
-        return int(Decimal(digits))
+            raise PayloadUnreadable(f"a number has {len(digits):,} digits; the limit is {_MAX_DIGITS:,}")
+        self.loses = True
+        return int(Decimal(digits))  # int() of a text refuses more than 4,300 digits
 
     def _float(self, digits: str) -> float:
+        value = float(digits)
         exponent = digits.lower().partition("e")[2]
-        if len(digits) > _MAX_EXPONENT or (exponent and abs(int(exponent[:8])) > _MAX_EXPONENT):
-            self.exact = False
-        return float(digits)
+        if len(digits) > _SHOWN_DIGITS or len(exponent) > 5 or abs(int(exponent or 0)) > _SHOWN_DIGITS:
+            self.loses = True
+        elif (exponent and int(exponent) >= 0) or (value == 0 and digits.startswith("-")):
+            self.restyles = True  # 1e3 comes back as the integer 1000, -0.0 as 0.0
+        return value
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         built = dict(pairs)
         if len(built) != len(pairs):
-            self.exact = False
+            self.loses = True
         return built
 
 
@@ -161,11 +206,7 @@ def _refuse_constant(name: str) -> Any:
 def _is_storable(text: str, value: Any) -> bool:
     if "\\u" not in text:
         return True
-    return all("\x00" not in part and not _has_surrogate(part) for part in _strings(value))
-
-
-def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
+    return all(part == storable(part) for part in _strings(value))
 
 
 def _strings(value: Any) -> Iterable[str]:
@@ -195,11 +236,11 @@ def _readable(value: Any) -> Any:
         return [_readable(inner) for inner in value]
     if isinstance(value, float) and abs(value) == float("inf"):
         return "a number out of range"
-    if isinstance(value, int) and value.bit_length() > _MAX_EXPONENT * 3:
-        return f"a number of {value.bit_length():,} bits"
+    if isinstance(value, int) and value.bit_length() > _SHOWN_DIGITS * 10 // 3:
+        return f"a number of about {round(value.bit_length() * 0.30103):,} digits"
     return value
 
 
 def _stub(raw: bytes) -> str:
-    preview = storable(cut(raw[: _PREVIEW * 4].decode("utf-8", "replace"), _PREVIEW))
+    preview = bounded(raw[: _PREVIEW * 4].decode("utf-8", "replace"), _PREVIEW)
     return json.dumps({MARK: f"only the bytes are kept: {len(raw):,}", "preview": preview})

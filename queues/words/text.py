@@ -1,5 +1,9 @@
 """Text that a database can store and a page can show, cut where it is too long."""
 
+import re
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 
 def storable(text: str) -> str:
     """Make visible what PostgreSQL's text cannot hold: NUL and lone surrogates."""
@@ -9,19 +13,28 @@ def storable(text: str) -> str:
     return visible.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def cut(text: str, limit: int) -> str:
-    """Return at most about `limit` characters; what is cut says so and how long the text was."""
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]}… (cut, {len(text):,} characters)"
+def visible(text: str) -> str:
+    """Make visible what cannot be stored, and control characters except tab and line feed."""
+    return storable(_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text))
 
 
-def cut_middle(text: str, limit: int) -> str:
-    """Keep head and tail of a long text, and say in between what is missing."""
+def bounded(text: str, limit: int) -> str:
+    """Return the visible text, or its first `limit` characters and how many there were."""
+    head = visible(text[:limit])
+    if len(text) <= limit and len(head) <= limit:
+        return head
+    return f"{head[:limit]}… (cut, {len(text):,} characters)"
+
+
+def bounded_middle(text: str, limit: int) -> str:
+    """Return the visible text, or its head and tail and in between how many characters there were."""
     if len(text) <= limit:
-        return text
+        whole = visible(text)
+        if len(whole) <= limit:
+            return whole
     half = limit // 2
-    return f"{text[:half]}\n… (cut, {len(text):,} characters) …\n{text[-half:]}"
+    head, tail = visible(text[:half])[:half], visible(text[-half:])[-half:]
+    return f"{head}\n… (cut, {len(text):,} characters) …\n{tail}"
 
 
 def text_of(value: object) -> str:

@@ -1,0 +1,60 @@
+"""The traceback of a chain of exceptions as text, the newest part first, each part bounded."""
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from types import FrameType
+
+from queues.words.chain import walk
+from queues.words.text import bounded, text_of
+
+HEADER = "Traceback (most recent call last):"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceBounds:
+    """How much of a chain is written: exceptions, frames of each, characters of each one's text."""
+
+    causes: int
+    frames: int
+    text: int
+
+
+def name_and_text(exc: BaseException) -> str:
+    """Return "Type: text" as a traceback writes it, with the module of a type that is not built in."""
+    kind = type(exc)
+    inside = kind.__module__ in ("builtins", "__main__")
+    name = kind.__qualname__ if inside else f"{kind.__module__}.{kind.__qualname__}"
+    text = text_of(exc)
+    return f"{name}: {text}" if text else name
+
+
+def trace_of(exc: BaseException, bounds: TraceBounds) -> str:
+    """Return where the exception and those behind it were raised; "" for one that never was and has none behind."""
+    nodes = list(islice(walk(exc), bounds.causes + 1))
+    if len(nodes) == 1 and exc.__traceback__ is None:
+        return ""
+    parts = [_part(node, bounds) for node in nodes[: bounds.causes]]
+    if len(nodes) > bounds.causes:
+        parts.append(f"… (cut, more than {bounds.causes} exceptions)")
+    return "\n\nBehind it:\n".join(parts)
+
+
+def _part(node: BaseException, bounds: TraceBounds) -> str:
+    says = bounded(name_and_text(node), bounds.text)
+    stack = _stack(list(traceback.walk_tb(node.__traceback__)), bounds.frames)
+    return f"{HEADER}\n{stack}{says}" if stack else says
+
+
+def _stack(frames: Sequence[tuple[FrameType, int]], limit: int) -> str:
+    """Format the frames; of too many the first third and the last two, since the raise is at the end."""
+    if len(frames) <= limit:
+        return _format(frames)
+    head = limit // 3
+    tail = limit - head
+    return f"{_format(frames[:head])}  … (cut, {len(frames):,} frames)\n{_format(frames[-tail:])}"
+
+
+def _format(frames: Sequence[tuple[FrameType, int]]) -> str:
+    return "".join(traceback.StackSummary.extract(iter(frames)).format())
