@@ -141,16 +141,17 @@ def _decoded(raw: bytes) -> str:
         raise PayloadUnreadable(f"not UTF-8 at byte {exc.start}") from exc
 
 
-def is_deeper(text: str, limit: int) -> bool:
-    """Say whether brackets of a JSON text nest deeper than `limit`, without parsing it."""
-    if text.count("[") + text.count("{") <= limit:
-        return False
-    depth = 0
+def depth_of(text: str) -> int:
+    """Return how deep brackets nest in a JSON text, without parsing it."""
+    depth = deepest = 0
     for bracket in _NO_BRACKET.sub("", _STRING.sub("", text)):
         depth += 1 if bracket in "[{" else -1
-        if depth > limit:
-            return True
-    return False
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _is_deeper(text: str, limit: int) -> bool:
+    return text.count("[") + text.count("{") > limit and depth_of(text) > limit
 
 
 class _Parser:
@@ -166,7 +167,7 @@ class _Parser:
         )
 
     def parse(self, text: str, limits: PayloadLimits) -> Any:
-        if is_deeper(text, limits.max_depth):
+        if _is_deeper(text, limits.max_depth):
             raise PayloadUnreadable(f"it nests deeper than {limits.max_depth} levels")
         if text.startswith("\ufeff"):
             raise PayloadUnreadable("it begins with a byte order mark")

@@ -18,8 +18,13 @@ def visible(text: str) -> str:
     return storable(_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text))
 
 
+def cut(text: str, limit: int) -> str:
+    """Return at most about `limit` characters; what is cut says so and how long the text was."""
+    return text if len(text) <= limit else f"{text[:limit]}… (cut, {len(text):,} characters)"
+
+
 def bounded(text: str, limit: int) -> str:
-    """Return the visible text, or its first `limit` characters and how many there were."""
+    """Return the visible text, cut like `cut` after making it visible, which may lengthen it."""
     head = visible(text[:limit])
     if len(text) <= limit and len(head) <= limit:
         return head
