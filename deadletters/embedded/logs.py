@@ -1,9 +1,10 @@
 """Logs of the programs that we start: their last lines, the reason in them, and their bound."""
 
-import errno
 import os
 import shutil
 from pathlib import Path
+
+from deadletters.embedded.errors import FULL, CannotStart, disk_full
 
 MAX_LOG_BYTES = 10 * 1024 * 1024
 TAIL_BYTES = 4096
@@ -20,16 +21,13 @@ def tail(log: Path, *, since: int = 0, size: int = TAIL_BYTES) -> str:
         return ""
 
 
-def reason(server: str, said: str, log: Path, data: Path) -> str:
+def reason(server: str, said: str, log: Path, data: Path) -> CannotStart:
     """Say in one sentence why a server did not start, from what it said."""
-    if os.strerror(errno.ENOSPC) in said:
-        return f"The disk that holds {data} is full: make room, or set DEADLETTERS_DATA_DIR to a folder elsewhere."
-    for number in (errno.EACCES, errno.EROFS, errno.EDQUOT):
-        if os.strerror(number) in said:
-            return f"{server} cannot use {data}: {os.strerror(number).lower()} (see {log})."
+    if any(os.strerror(number) in said for number in FULL):
+        return disk_full(data)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = next((line for line in lines if "FATAL" in line or "PANIC" in line), lines[-1] if lines else "nothing")
-    return f"{server} did not start; it said: {last[-300:]} (see {log})."
+    return CannotStart(f"{server} did not start; it said: {last[-300:]} (see {log}).")
 
 
 def rotate(log: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR
 
-from deadletters.embedded.errors import CannotStart
+from deadletters.embedded.errors import CannotStart, unusable
 
 SYSTEM_DATA_DIR = Path("/var/lib/deadletters")
 MAX_SOCKET_PATH_BYTES = 107
@@ -87,7 +87,7 @@ def make_folder(path: Path, *, mode: int = 0o700, owner: tuple[int, int] | None 
         if owner is not None:
             os.chown(path, *owner)
     except OSError as exc:
-        raise CannotStart(f"{path} cannot be used: {exc.strerror or exc}.") from exc
+        raise unusable(path, exc) from exc
     return path
 
 
@@ -99,7 +99,7 @@ def make_data_dir(data: Path) -> Path:
         data.mkdir(mode=0o711, parents=True, exist_ok=True)
         data.chmod(data.stat().st_mode & 0o777 | 0o111)
     except OSError as exc:
-        raise CannotStart(f"{data} cannot be used: {exc.strerror or exc}.") from exc
+        raise unusable(data, exc) from exc
     return data
 
 
@@ -113,7 +113,7 @@ def private_text(path: Path, make: Callable[[], str] = secrets.token_urlsafe) ->
     except FileExistsError:
         pass
     except OSError as exc:
-        raise CannotStart(f"{path} cannot be written: {exc.strerror or exc}.") from exc
+        raise unusable(path, exc) from exc
     return _read(path)
 
 
@@ -144,4 +144,4 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise
     except OSError as exc:
-        raise CannotStart(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+        raise unusable(path, exc) from exc

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from deadletters.embedded import processes
 from deadletters.embedded.addresses import DATABASE, ROLE, database_password, database_url
-from deadletters.embedded.errors import CannotStart
+from deadletters.embedded.errors import CannotStart, unusable
 from deadletters.embedded.logs import reason, tail
 from deadletters.embedded.places import Places, make_folder, private_text
 from deadletters.embedded.programs import Runner, postgres_programs
@@ -106,7 +106,7 @@ class Postgres:
             self._initdb(made, password)
             made.rename(self.places.postgres)
         except OSError as exc:
-            raise CannotStart(f"{self.places.data} cannot be written: {exc.strerror or exc}.") from exc
+            raise unusable(self.places.data, exc) from exc
         finally:
             password.unlink(missing_ok=True)
 
@@ -122,7 +122,7 @@ class Postgres:
             with self.log.open("a") as log:
                 log.write(done.stdout + done.stderr)
             shutil.rmtree(made, ignore_errors=True)
-            raise CannotStart(reason("PostgreSQL", done.stderr, self.log, self.places.data))
+            raise reason("PostgreSQL", done.stderr, self.log, self.places.data)
 
     def _attempt(self, limit: float) -> bool:
         """Start the server once; False when what is left of a killed one is still going, worth a retry."""
@@ -138,7 +138,7 @@ class Postgres:
         said = tail(self.log, since=before)
         if "shared memory block" in said and time.monotonic() < limit:
             return False
-        raise CannotStart(reason("PostgreSQL", said, self.log, self.places.data))
+        raise reason("PostgreSQL", said, self.log, self.places.data)
 
     def command(self) -> processes.Command:
         """Return how the server is run."""

@@ -9,7 +9,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from deadletters.embedded.errors import CannotStart
+from deadletters.embedded.errors import CannotStart, unusable
 from deadletters.embedded.places import Places, make_folder
 
 NOBODY = 65534
@@ -92,7 +92,7 @@ def _copy(source: Path, copy: Path, places: Places) -> None:
                 shutil.rmtree(old)
             whole.replace(copy.parent)
     except OSError as exc:
-        raise CannotStart(f"The server programs cannot be copied to {places.programs}: {exc.strerror or exc}.") from exc
+        raise unusable(places.programs, exc) from exc
 
 
 def _missing(server: str, variable: str) -> CannotStart:

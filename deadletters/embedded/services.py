@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from deadletters.embedded import processes
 from deadletters.embedded.addresses import broker_url, database_url
-from deadletters.embedded.errors import CannotStart
+from deadletters.embedded.errors import CannotStart, unusable
 from deadletters.embedded.places import Places, make_data_dir, make_folder
 from deadletters.embedded.postgres import Postgres
 from deadletters.embedded.programs import runner
@@ -26,14 +25,12 @@ STOP_LEFTOVERS: processes.Stop = ((signal.SIGTERM, 5), (signal.SIGKILL, 5))
 class Hold:
     """The lock of a data directory, and what its holder says about itself."""
 
-    file: IO[str]
+    descriptor: int
 
     def say(self, url: str) -> None:
         """Note the holder and its address, for the one who tries to start a second one."""
-        self.file.seek(0)
-        self.file.truncate()
-        self.file.write(f"{os.getpid()}\n{url}\n")
-        self.file.flush()
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, f"{os.getpid()}\n{url}\n".encode(), 0)
 
 
 @contextmanager
@@ -43,15 +40,21 @@ def held(places: Places) -> Iterator[Hold]:
     try:
         descriptor = os.open(places.lock, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as exc:
-        raise CannotStart(f"{places.data} cannot be written: {exc.strerror or exc}.") from exc
-    with os.fdopen(descriptor, "r+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            raise CannotStart(_already_running(places, file.read())) from exc
-        hold = Hold(file=file)
+        raise unusable(places.data, exc) from exc
+    try:
+        _lock(descriptor, places)
+        hold = Hold(descriptor=descriptor)
         hold.say("")
         yield hold
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, places: Places) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise CannotStart(_already_running(places, os.pread(descriptor, 200, 0).decode())) from None
 
 
 def _already_running(places: Places, said: str) -> str:

@@ -53,7 +53,7 @@ class Valkey:
         self.process = processes.start(self.command())
         while self._server_pid() != self.process.pid:
             if self.process.poll() is not None:
-                raise CannotStart(reason("Valkey", tail(self.log, since=before), self.log, self.places.data))
+                raise reason("Valkey", tail(self.log, since=before), self.log, self.places.data)
             if time.monotonic() > limit:
                 self.stop()
                 raise CannotStart(f"Valkey does not answer after {START_SECONDS:.0f} seconds: see {self.log}.")

@@ -4,10 +4,11 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from deadletters.embedded.errors import CannotStart
+from deadletters.embedded.errors import ABOUT_THE_FOLDER, CannotStart, unusable
 from deadletters.project.around import run_with_services
 from deadletters.project.run import run
 
@@ -24,6 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run() if given.command == "run" else run_with_services(given.argv)
     except CannotStart as exc:
         sys.stderr.write(f"{exc}\n")
+        return 1
+    except OSError as exc:
+        if exc.errno not in ABOUT_THE_FOLDER:
+            raise
+        sys.stderr.write(f"{unusable(Path(exc.filename or 'the data directory'), exc)}\n")
         return 1
     except KeyboardInterrupt:
         return 130

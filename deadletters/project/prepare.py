@@ -20,13 +20,16 @@ from django.contrib.auth.hashers import check_password
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command, get_commands
 from django.db import OperationalError, connection
+from kombu.exceptions import OperationalError as BrokerError
 
 from deadletters.embedded.errors import CannotStart
 from deadletters.embedded.places import write_private
+from deadletters.project.celery import app
 
 ADMINISTRATOR = "admin"
 ADVISORY_LOCK = 0x6465_6164_6C74_7273
 LOCK_SECONDS = 600
+BROKER_SECONDS = 10
 
 
 def main() -> int:
@@ -38,6 +41,7 @@ def main() -> int:
             call_command("migrate", interactive=False, verbosity=1)
             password = administrator_password(settings.DATA_DIR / "login")
         collect_static(Path(settings.STATIC_ROOT))
+        _reach_broker()
     except (CannotStart, OperationalError) as exc:
         sys.stderr.write(_sentence(exc) + "\n")
         return 1
@@ -67,6 +71,15 @@ def collect_static(root: Path) -> None:
     stamp.unlink(missing_ok=True)
     call_command("collectstatic", interactive=False, clear=root.is_dir(), verbosity=0)
     stamp.write_text(now)
+
+
+def _reach_broker() -> None:
+    """Raise CannotStart when nobody answers at CELERY_BROKER_URL."""
+    try:
+        with app.connection_for_write() as broker:
+            broker.ensure_connection(max_retries=1, interval_start=0, timeout=BROKER_SECONDS)
+    except (BrokerError, OSError) as exc:
+        raise CannotStart(f"The broker of CELERY_BROKER_URL cannot be used: {exc}.") from exc
 
 
 @contextmanager
