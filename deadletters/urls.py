@@ -1,4 +1,20 @@
 """The pages."""
 
+from django.urls import path
+
+from deadletters import health
+from deadletters.views import letters, patterns
+
 app_name = "deadletters"
-urlpatterns: list[object] = []
+urlpatterns = [
+    path("", letters.home, name="home"),
+    path("letters/", letters.letter_list, name="letters"),
+    path("letters/newer", letters.newer, name="newer"),
+    path("letters/<uuid:dead_letter_id>/", letters.detail, name="letter"),
+    path("letters/<uuid:dead_letter_id>/live", letters.live, name="live"),
+    path("letters/<uuid:dead_letter_id>/recover", letters.recover, name="recover"),
+    path("letters/<uuid:dead_letter_id>/notes", letters.add_note, name="add_note"),
+    path("patterns", patterns.patterns, name="patterns"),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+]

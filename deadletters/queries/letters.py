@@ -1,0 +1,185 @@
+"""Reads of dead letters: a page of the list, one letter, and what a page needs around them.
+
+Lists never select bodies or whole error texts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Left
+
+from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, Note
+from deadletters.models.letters import TYPE_PREFIX
+from deadletters.words.errors import NoSuchLetter
+from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
+
+COUNT_CAP = 10_000
+SEARCHED = 50_000
+"""How many of the newest letters a text is looked for in."""
+
+LIST_FIELDS = (
+    "dead_letter_id",
+    "dead_lettered_at",
+    "source_table",
+    "message_type",
+    "failure_reason",
+    "cause",
+    "error_line",
+    "attempts_when_dlq",
+    "deaths",
+    "recovery_status",
+    "owner",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of the list with its first subject."""
+
+    letter: DeadLetter
+    subject: DeadLetterSubject | None
+    more_subjects: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of the list. `total` is capped at COUNT_CAP + 1; `cut_short`: the text was looked for in SEARCHED only."""
+
+    rows: Sequence[Row]
+    total: int
+    next: Cursor | None
+    newest: Cursor | None
+    cut_short: bool
+
+    @property
+    def is_capped(self) -> bool:
+        return self.total > COUNT_CAP
+
+
+def page(filters: LetterFilter, *, now: datetime) -> Page:
+    """Return the page of the list that the filter names, newest first."""
+    matching = _matching(filters, now)
+    ordered = _after(matching, filters.after).order_by("-dead_lettered_at", "-dead_letter_id")
+    letters = list(ordered.only(*LIST_FIELDS)[: filters.size + 1])
+    shown = letters[: filters.size]
+    return Page(
+        rows=_with_subjects(shown),
+        total=matching.values("pk")[: COUNT_CAP + 1].count(),
+        next=_cursor(shown[-1]) if len(letters) > filters.size else None,
+        newest=_cursor(shown[0]) if shown else None,
+        cut_short=_is_cut_short(filters, now),
+    )
+
+
+def count_newer(filters: LetterFilter, seen: Cursor | None, *, now: datetime) -> int:
+    """Return how many matching letters died after the newest one on the page, at most COUNT_CAP + 1."""
+    matching = _matching(filters, now)
+    newer = matching if seen is None else matching.filter(_newer_than(seen))
+    return newer.values("pk")[: COUNT_CAP + 1].count()
+
+
+def get(dead_letter_id: UUID) -> DeadLetter:
+    """Return one letter, the survivor of a superseded one; raises NoSuchLetter."""
+    letter = DeadLetter.objects.filter(dead_letter_id=dead_letter_id).first()
+    if letter is None:
+        raise NoSuchLetter(str(dead_letter_id))
+    return get(letter.superseded_by) if letter.superseded_by else letter
+
+
+def subjects_of(letter: DeadLetter) -> Sequence[DeadLetterSubject]:
+    return list(letter.subjects.order_by("position")[:200])
+
+
+def deaths_of(letter: DeadLetter) -> Sequence[DeadLetterDeath]:
+    """Return the letter's deaths, the latest first."""
+    return list(letter.death_rows.order_by("-number")[:50])
+
+
+def notes_of(letter: DeadLetter) -> Sequence[Note]:
+    return list(letter.notes.order_by("-written_at", "-id")[:100])
+
+
+def any_letter_exists() -> bool:
+    return DeadLetter.objects.filter(superseded_by=None).exists()
+
+
+def types_in_use(limit: int = 50) -> Sequence[str]:
+    """Return message types of the newest letters, for suggestions."""
+    newest = DeadLetter.objects.filter(superseded_by=None).order_by("-dead_lettered_at", "-dead_letter_id")
+    sample = newest.values_list("message_type", flat=True)[:1000]
+    return sorted(dict.fromkeys(sample))[:limit]
+
+
+def _matching(filters: LetterFilter, now: datetime) -> QuerySet[DeadLetter]:
+    letters = _without_text(filters, now)
+    if filters.exact_id is not None:
+        wanted = filters.exact_id
+        return letters.filter(Q(dead_letter_id=wanted) | Q(source_id=wanted) | Q(stream_id=wanted))
+    if filters.q:
+        newest = letters.order_by("-dead_lettered_at", "-dead_letter_id").values("dead_letter_id")[:SEARCHED]
+        text = Q(error_line__icontains=filters.q) | Q(message_type__icontains=filters.q)
+        return DeadLetter.objects.filter(text, dead_letter_id__in=newest)
+    return letters
+
+
+def _without_text(filters: LetterFilter, now: datetime) -> QuerySet[DeadLetter]:
+    letters = DeadLetter.objects.filter(superseded_by=None)
+    since, until = filters.times(now)
+    conditions = {
+        "recovery_status": STATUSES.get(filters.status),
+        "source_table": SOURCES.get(filters.source),
+        "failure_reason": filters.reason_number,
+        "dead_lettered_at__gte": since,
+        "dead_lettered_at__lt": until,
+    }
+    letters = letters.filter(**{name: value for name, value in conditions.items() if value is not None})
+    if filters.type:
+        prefixed = letters.annotate(type_prefix=Left("message_type", TYPE_PREFIX))
+        letters = prefixed.filter(type_prefix=filters.type[:TYPE_PREFIX], message_type=filters.type)
+    if filters.subject_pair:
+        letters = letters.filter(subjects__subject_key=_subject_key(*filters.subject_pair)).distinct()
+    return letters
+
+
+def _subject_key(kind: str, identity: str) -> UUID:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT dead_letter_subject_key(%s, %s)", [kind, identity])
+        (key,) = cursor.fetchone()
+        return UUID(str(key))
+
+
+def _is_cut_short(filters: LetterFilter, now: datetime) -> bool:
+    if not filters.q or filters.exact_id is not None:
+        return False
+    return _without_text(filters, now).order_by("-dead_lettered_at", "-dead_letter_id")[SEARCHED : SEARCHED + 1].exists()
+
+
+def _after(letters: QuerySet[DeadLetter], cursor: Cursor | None) -> QuerySet[DeadLetter]:
+    if cursor is None:
+        return letters
+    later = Q(dead_lettered_at=cursor.at, dead_letter_id__lt=cursor.id) | Q(dead_lettered_at__lt=cursor.at)
+    return letters.filter(later, dead_lettered_at__lte=cursor.at)
+
+
+def _newer_than(cursor: Cursor) -> Q:
+    return Q(dead_lettered_at=cursor.at, dead_letter_id__gt=cursor.id) | Q(dead_lettered_at__gt=cursor.at)
+
+
+def _cursor(letter: DeadLetter) -> Cursor:
+    return Cursor(at=letter.dead_lettered_at, id=letter.dead_letter_id)
+
+
+def _with_subjects(letters: Sequence[DeadLetter]) -> Sequence[Row]:
+    found: dict[UUID, list[DeadLetterSubject]] = {}
+    ids = [letter.dead_letter_id for letter in letters]
+    for subject in DeadLetterSubject.objects.filter(dead_letter__in=ids).order_by("dead_letter", "position"):
+        found.setdefault(subject.dead_letter_id, []).append(subject)
+    return [_row(letter, found.get(letter.dead_letter_id, [])) for letter in letters]
+
+
+def _row(letter: DeadLetter, subjects: Sequence[DeadLetterSubject]) -> Row:
+    return Row(letter=letter, subject=subjects[0] if subjects else None, more_subjects=max(len(subjects) - 1, 0))

@@ -1,0 +1,73 @@
+"""All that happened to one letter's message, in one list."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from deadletters.models import DeadLetter, DeadLetterDeath, Note, OperatorAction
+from queues.models import DeliveryLogEntry
+
+LIMIT = 100
+"""Events of each kind that are read, the newest ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One thing that happened. `kind` picks the icon; `text` may be anything that a failure says."""
+
+    at: datetime
+    kind: str
+    title: str
+    text: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    events: Sequence[Event]
+    is_cut: bool
+
+
+def of(letter: DeadLetter, deaths: Sequence[DeadLetterDeath], notes: Sequence[Note]) -> Timeline:
+    """Return the events of a letter, the newest first."""
+    runs = list(DeliveryLogEntry.objects.filter(message_id=letter.source_id).order_by("-logged_at", "-id")[: LIMIT + 1])
+    actions = OperatorAction.objects.filter(dead_letter_id=letter.dead_letter_id).exclude(action="note")
+    events = [
+        *(_run(entry) for entry in runs[:LIMIT]),
+        *(event for death in deaths for event in _death(death)),
+        *(Event(at=note.written_at, kind="note", title="Note", text=note.text, by=note.author) for note in notes),
+        *(_action(action) for action in actions.order_by("-at", "-id")[:LIMIT]),
+    ]
+    return Timeline(events=sorted(events, key=lambda event: event.at, reverse=True), is_cut=len(runs) > LIMIT)
+
+
+_OUTCOMES = {
+    "success": "Handled",
+    "failure": "Failed",
+    "terminal": "Failed for good",
+    "delayed": "Delayed",
+    "worker_lost": "Worker lost",
+    "released": "Given back, not counted",
+}
+
+
+def _run(entry: DeliveryLogEntry) -> Event:
+    took = f" after {entry.duration_ms:,} ms" if entry.duration_ms is not None else ""
+    life = f" of life {entry.life}" if entry.life > 1 else ""
+    title = f"{_OUTCOMES.get(entry.outcome, entry.outcome)}{took} · attempt {entry.attempt}{life}"
+    return Event(at=entry.logged_at, kind=entry.outcome, title=title, text=entry.failure_message or "")
+
+
+def _death(death: DeadLetterDeath) -> Iterable[Event]:
+    nth = "Dead-lettered" if death.number == 1 else f"Dead-lettered again (death {death.number})"
+    line = (death.error_text or "").partition("\n")[0]
+    yield Event(at=death.dead_lettered_at, kind="death", title=f"{nth} · build {death.generation or '–'}", text=line)
+    if death.verdict_at is not None and death.verdict == "recovered":
+        yield Event(at=death.verdict_at, kind="recovered", title="Recovered: the handler has handled it")
+    if death.recovery_sent_at is not None:
+        title = "Recovery sent"
+        yield Event(at=death.recovery_sent_at, kind="sent", title=title, by=death.recovery_actor or "")
+
+
+def _action(action: OperatorAction) -> Event:
+    return Event(at=action.at, kind="action", title=f"Action: {action.action}", text=action.reason, by=action.actor)

@@ -1,0 +1,159 @@
+"""Tags of the pages: times, states, payload trees, tracebacks; all text is escaped, all secrets masked."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from deadletters.models import DeadLetter, RecoveryStatus
+from deadletters.templatetags import trees
+from deadletters.words.errortexts import Part, parts_of
+from deadletters.words.filters import LetterFilter, reason_name
+from queues.models import Source
+from queues.words.redaction import mask_text
+
+register = template.Library()
+
+_STATES = {
+    RecoveryStatus.PENDING: ("open", "Open"),
+    RecoveryStatus.RECOVERING: ("recovering", "Recovering"),
+    RecoveryStatus.HELD: ("held", "Held"),
+    RecoveryStatus.RECOVERED: ("recovered", "Recovered"),
+    RecoveryStatus.PERMANENTLY_FAILED: ("given-up", "Given up"),
+}
+_CAUSES = {
+    "budget_spent": "It failed as often as it may.",
+    "terminal": "Its handler said that it can never succeed.",
+    "delay_cap": "It asked to wait more often than it may.",
+    "worker_lost": "The process that ran it was lost, as often as it may be.",
+    "no_handler": "No live worker handles its type.",
+    "unreadable": "Its payload cannot be read.",
+    "imported": "A broker had given up on it.",
+    "operator": "A person moved it here.",
+}
+_STEPS = ((60, "s", 1), (3600, "min", 60), (86400, "h", 3600), (86400 * 60, "d", 86400))
+
+
+@register.filter
+def ago(moment: datetime, now: datetime) -> str:
+    """Return how long ago, in the largest fitting unit."""
+    seconds = int((now - moment).total_seconds())
+    if seconds < 1:
+        return "now"
+    for below, unit, size in _STEPS:
+        if seconds < below:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds // 86400:,} d ago"
+
+
+@register.simple_tag
+def moment(at: datetime | None, now: datetime) -> SafeString | str:
+    """Render a time: relative, with the absolute one in UTC behind it."""
+    if at is None:
+        return "–"
+    utc = at.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>', utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S}", ago(at, now)
+    )
+
+
+@register.simple_tag
+def clock(at: datetime) -> SafeString:
+    """Render a time absolutely, in UTC until the viewer's zone is known."""
+    utc = at.astimezone(UTC)
+    return format_html(
+        '<time class="clock" datetime="{}" title="{} UTC">{} UTC</time>',
+        utc.isoformat(),
+        f"{utc:%Y-%m-%d %H:%M:%S.%f}",
+        f"{utc:%Y-%m-%d %H:%M:%S}",
+    )
+
+
+@register.simple_tag
+def state(status: int) -> SafeString:
+    """Render a recovery status as a chip with a shape, so that colour is never alone."""
+    key, name = _STATES.get(RecoveryStatus(status), ("open", str(status)))
+    icon = '<svg class="icon" aria-hidden="true"><use href="{}#state-{}"></use></svg>'
+    return format_html('<span class="chip state-{}">' + icon + "{}</span>", key, _icons(), key, name)
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """Render an icon of the sprite; it says nothing to a screen reader."""
+    return format_html('<svg class="icon" aria-hidden="true"><use href="{}#{}"></use></svg>', _icons(), name)
+
+
+def _icons() -> str:
+    from django.templatetags.static import static
+
+    return static("deadletters/img/icons.svg")
+
+
+@register.filter
+def reason(number: int) -> str:
+    """Return a failure reason as it is filtered by."""
+    return reason_name(number)
+
+
+@register.filter
+def spaced(name: str) -> str:
+    """Return a name of the code as words."""
+    return str(name).replace("_", " ")
+
+
+@register.filter
+def cause_words(cause: str | None) -> str:
+    """Say in a sentence why a letter is dead."""
+    return _CAUSES.get(cause or "", "Its source did not say why.")
+
+
+@register.filter
+def source_name(source: str) -> str:
+    """Return a source table's name for people."""
+    return dict(Source.choices).get(source, source)
+
+
+@register.filter
+def masked(text: str | None) -> str:
+    """Return a text with secrets masked."""
+    return mask_text(text or "")
+
+
+@register.filter
+def error_parts(text: str | None) -> Sequence[Part]:
+    """Return an error text as parts: messages, own frames, folded library frames."""
+    return parts_of(mask_text(text or ""))
+
+
+@register.simple_tag
+def payload(letter: DeadLetter) -> SafeString:
+    """Render the payload as a tree."""
+    return trees.render(letter.envelope, "event_data")
+
+
+@register.simple_tag
+def metadata(letter: DeadLetter) -> SafeString:
+    """Render the metadata, headers among them, as a tree."""
+    return trees.render(letter.metadata, None)
+
+
+@register.simple_tag
+def json_tree(value: Any) -> SafeString:
+    """Render a JSON value as a tree."""
+    return trees.render(json.dumps(value), None)
+
+
+@register.filter
+def headers_of(letter: DeadLetter) -> Sequence[tuple[str, str]]:
+    """Return the message's headers, masked."""
+    return trees.headers(letter.metadata)
+
+
+@register.simple_tag
+def query(filters: LetterFilter, **changes: Any) -> str:
+    """Return the filter as a query string with changes."""
+    return filters.query(**{name: str(value) for name, value in changes.items()})

@@ -1,0 +1,61 @@
+"""The gate before each view: signed in, permitted, never cached, and never a page inside a fragment."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+from urllib.parse import urlsplit
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import resolve_url
+from django.utils.cache import add_never_cache_headers, patch_vary_headers
+from django.utils.http import url_has_allowed_host_and_scheme
+from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.middleware import HtmxDetails
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+Gated = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+
+
+def needs(permission: str) -> Callable[[View[P]], Gated[P]]:
+    """Let only signed-in users with the permission reach the view, before any data is read."""
+
+    def gate(view: View[P]) -> Gated[P]:
+        @wraps(view)
+        def gated(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+            if not request.user.is_authenticated:
+                return _to_sign_in(request)
+            if not request.user.has_perm(permission):
+                raise PermissionDenied(permission)
+            response = view(request, *args, **kwargs)
+            patch_vary_headers(response, ["HX-Request"])
+            add_never_cache_headers(response)
+            return response
+
+        return gated
+
+    return gate
+
+
+def wants_fragment(request: HttpRequest) -> bool:
+    """Say whether htmx asks for a part of a page; a history restore wants the page."""
+    htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
+    return bool(htmx) and not htmx.history_restore_request
+
+
+def _to_sign_in(request: HttpRequest) -> HttpResponse:
+    """Send a browser to the sign-in and back to where it was; htmx does so for the whole page."""
+    if not wants_fragment(request):
+        return redirect_to_login(request.get_full_path() if request.method == "GET" else _referring_page(request))
+    target = redirect_to_login(_referring_page(request))
+    return HttpResponseClientRedirect(target.url)
+
+
+def _referring_page(request: HttpRequest) -> str:
+    url = request.headers.get("HX-Current-URL") or request.headers.get("Referer") or ""
+    if not url_has_allowed_host_and_scheme(url, {request.get_host()}):
+        return resolve_url("deadletters:letters")
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path

@@ -1,0 +1,185 @@
+"""The list of dead letters, one dead letter, and what may be done to it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from deadletters import triage
+from deadletters.models import DeadLetter
+from deadletters.queries import letters, timeline
+from deadletters.store.recovery import Sent
+from deadletters.views.access import needs, wants_fragment
+from deadletters.words import access
+from deadletters.words.errors import BadFilter, BadNote, NoSuchLetter
+from deadletters.words.filters import SIZES, SOURCES, STATUSES, LetterFilter
+from queues.words.outcomes import FailureReason
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListContext:
+    """What the list page shows; `error` instead of a page when the filter cannot be understood."""
+
+    filters: LetterFilter
+    page: letters.Page | None
+    now: datetime
+    error: str = ""
+    nothing_ever: bool = False
+    types: Any = ()
+    statuses: Any = tuple(STATUSES)
+    sources: Any = tuple(SOURCES)
+    sizes: Any = SIZES
+    reasons: Any = tuple(reason.name.lower() for reason in FailureReason)
+
+
+@needs(access.VIEW)
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    """Send the reader to the list."""
+    return redirect("deadletters:letters")
+
+
+@needs(access.VIEW)
+@require_GET
+def letter_list(request: HttpRequest) -> HttpResponse:
+    """Show a page of the list; 400 with the reason for a filter that is not understood."""
+    now = timezone.now()
+    template = "_results.html" if wants_fragment(request) else "list.html"
+    try:
+        filters = LetterFilter.parse(request.GET.dict())
+    except BadFilter as exc:
+        context = ListContext(filters=LetterFilter(), page=None, now=now, error=str(exc))
+        return _render(request, template, vars(context), status=400)
+    page = letters.page(filters, now=now)
+    nothing_ever = not page.rows and not letters.any_letter_exists()
+    types = letters.types_in_use() if template == "list.html" else ()
+    context = ListContext(filters=filters, page=page, now=now, nothing_ever=nothing_ever, types=types)
+    return _render(request, template, vars(context))
+
+
+@needs(access.VIEW)
+@require_GET
+def newer(request: HttpRequest) -> HttpResponse:
+    """Say how many letters died since the page was made; its rows stay where they are."""
+    try:
+        filters = LetterFilter.parse(request.GET.dict())
+    except BadFilter as exc:
+        return HttpResponse(str(exc), status=400, content_type="text/plain")
+    now = timezone.now()
+    context = {"filters": filters, "count": letters.count_newer(filters, filters.after, now=now), "now": now}
+    return _render(request, "_newer.html", context)
+
+
+@needs(access.VIEW)
+@require_GET
+def detail(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
+    """Show one dead letter."""
+    return _detail(request, dead_letter_id)
+
+
+@needs(access.VIEW)
+@require_GET
+def live(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
+    """Return what changes by itself while a letter is recovering: its state and its timeline."""
+    if not wants_fragment(request):
+        return redirect("deadletters:letter", dead_letter_id)
+    return _fragment(request, dead_letter_id, "_live.html")
+
+
+@needs(access.RECOVER)
+@require_POST
+def recover(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
+    """Recover one letter; 409 with its fresh state when somebody was first."""
+    try:
+        recovery = triage.recover(dead_letter_id=dead_letter_id, user=request.user)
+    except NoSuchLetter:
+        return _no_such_letter(request)
+    said = _said(recovery)
+    status = 200 if recovery.is_sent else 409
+    if wants_fragment(request):
+        return _fragment(request, dead_letter_id, "_live.html", status=status, said=said)
+    if not recovery.is_sent:
+        return _detail(request, dead_letter_id, status=status, said=said)
+    messages.success(request, said)
+    return redirect("deadletters:letter", dead_letter_id)
+
+
+@needs(access.TRIAGE)
+@require_POST
+def add_note(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
+    """Write a note; 422 with what was typed when it cannot be kept."""
+    text = request.POST.get("text", "")
+    try:
+        triage.add_note(dead_letter_id=dead_letter_id, text=text, user=request.user)
+    except NoSuchLetter:
+        return _no_such_letter(request)
+    except BadNote as exc:
+        wrong = {"note_error": str(exc), "note_text": text}
+        if wants_fragment(request):
+            return _fragment(request, dead_letter_id, "_notes.html", status=422, **wrong)
+        return _detail(request, dead_letter_id, status=422, **wrong)
+    if wants_fragment(request):
+        return _fragment(request, dead_letter_id, "_notes.html")
+    messages.success(request, _("The note is written."))
+    return redirect("deadletters:letter", dead_letter_id)
+
+
+def _said(recovery: triage.Recovery) -> str:
+    by = recovery.by or _("somebody")
+    at = f"{recovery.at:%Y-%m-%d %H:%M:%S} UTC" if recovery.at else _("an unknown time")
+    return {
+        Sent.SENT: _("Sent back to its queue. It counts as recovered once its handler has handled it."),
+        Sent.RECOVERING: _("Already recovering, by %(by)s at %(at)s.") % {"by": by, "at": at},
+        Sent.RECOVERED: _("Already recovered by %(by)s at %(at)s.") % {"by": by, "at": at},
+        Sent.GIVEN_UP: _("It was given up; it is not recovered again."),
+        Sent.CONFLICT: _("A message with the same id waits in the queue already. Nothing was changed."),
+        Sent.SUPERSEDED: _("A later dead letter has taken its place. Nothing was changed."),
+        Sent.UNSUPPORTED: _("Letters of this source cannot be recovered here."),
+    }[recovery.sent]
+
+
+def _detail(request: HttpRequest, dead_letter_id: UUID, *, status: int = 200, **more: Any) -> HttpResponse:
+    return _fragment(request, dead_letter_id, "detail.html", status=status, **more)
+
+
+def _fragment(
+    request: HttpRequest, dead_letter_id: UUID, template: str, *, status: int = 200, **more: Any
+) -> HttpResponse:
+    try:
+        letter = letters.get(dead_letter_id)
+    except NoSuchLetter:
+        return _no_such_letter(request)
+    return _render(request, template, {**_context(request, letter), **more}, status=status)
+
+
+def _context(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
+    deaths, notes = letters.deaths_of(letter), letters.notes_of(letter)
+    return {
+        "letter": letter,
+        "deaths": deaths,
+        "latest": deaths[0] if deaths else None,
+        "notes": notes,
+        "subjects": letters.subjects_of(letter),
+        "timeline": timeline.of(letter, deaths, notes),
+        "may_recover": request.user.has_perm(access.RECOVER),
+        "may_triage": request.user.has_perm(access.TRIAGE),
+        "max_note": triage.MAX_NOTE,
+        "now": timezone.now(),
+    }
+
+
+def _no_such_letter(request: HttpRequest) -> HttpResponse:
+    if wants_fragment(request):
+        return HttpResponseNotFound(_("There is no such dead letter."))
+    return _render(request, "missing.html", {}, status=404)
+
+
+def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    return render(request, f"deadletters/letters/{template}", context, status=status)

@@ -1,0 +1,145 @@
+// What script adds to pages that work without it: colours, copying, keys, drafts, honest polling.
+
+const THEMES = ["system", "light", "dark"];
+const root = document.documentElement;
+
+function switchTheme(button) {
+  const next = THEMES[(THEMES.indexOf(root.dataset.theme) + 1) % THEMES.length];
+  root.dataset.theme = next;
+  button.setAttribute("aria-label", `${button.getAttribute("aria-label").split(":")[0]}: ${next}`);
+  try {
+    localStorage.setItem("deadletters-theme", next);
+  } catch {
+    // Kept for this page only.
+  }
+}
+
+function toast(text) {
+  const element = document.createElement("p");
+  element.className = "toast";
+  element.textContent = text;
+  document.getElementById("toasts").append(element);
+  setTimeout(() => element.remove(), 8000);
+}
+
+async function copy(button) {
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+  } catch {
+    // Without HTTPS there is no clipboard: select the text for the person to copy.
+    const range = document.createRange();
+    range.selectNodeContents(button.previousElementSibling);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    return;
+  }
+  button.classList.add("done");
+  setTimeout(() => button.classList.remove("done"), 1500);
+}
+
+function localTimes(within) {
+  const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  for (const time of within.querySelectorAll("time.clock")) {
+    time.textContent = format.format(new Date(time.dateTime));
+  }
+}
+
+// --- drafts: what was typed survives a sign-in in between
+
+function restoreDrafts(within) {
+  for (const area of within.querySelectorAll("[data-draft]")) {
+    const kept = sessionStorage.getItem(area.dataset.draft);
+    if (kept && !area.value) area.value = kept;
+  }
+}
+
+document.addEventListener("input", (event) => {
+  const key = event.target.dataset?.draft;
+  if (key) sessionStorage.setItem(key, event.target.value);
+});
+
+// --- clicks
+
+document.addEventListener("click", (event) => {
+  const themeSwitch = event.target.closest("[data-theme-switch]");
+  if (themeSwitch) switchTheme(themeSwitch);
+  const copyButton = event.target.closest("[data-copy]");
+  if (copyButton) copy(copyButton);
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+
+// --- keys
+
+function move(step) {
+  const rows = [...document.querySelectorAll("[data-row]")];
+  if (!rows.length) return;
+  const at = rows.findIndex((row) => row.classList.contains("current"));
+  const next = rows[Math.min(Math.max(at + step, 0), rows.length - 1)];
+  rows[at]?.classList.remove("current");
+  next.classList.add("current");
+  next.querySelector("a").focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+const KEYS = {
+  "/": () => document.querySelector("[data-search]")?.focus(),
+  j: () => move(1),
+  k: () => move(-1),
+  r: () => document.querySelector("[data-recover]")?.focus(),
+  n: () => document.getElementById("note-text")?.focus(),
+  "?": () => document.getElementById("keys").showModal(),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, dialog")) return;
+  const action = KEYS[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+
+// --- htmx: polls rest in a hidden tab and say since when they are stale; failures are told, nothing is lost
+
+const isPoll = (element) => element?.hasAttribute?.("data-poll");
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (isPoll(event.detail.elt) && document.hidden) event.preventDefault();
+});
+
+function markStale(element) {
+  if (element.querySelector(".stale")) return;
+  const note = document.createElement("span");
+  note.className = "stale";
+  note.textContent = `not up to date since ${new Date().toLocaleTimeString()}`;
+  element.append(note);
+}
+
+function told(event, text) {
+  if (isPoll(event.detail.elt)) markStale(event.detail.elt);
+  else toast(text);
+}
+
+const words = document.getElementById("toasts").dataset;
+document.addEventListener("htmx:sendError", (event) => told(event, words.offline));
+document.addEventListener("htmx:timeout", (event) => told(event, words.offline));
+document.addEventListener("htmx:responseError", (event) => {
+  const { status } = event.detail.xhr;
+  if ([400, 409, 422].includes(status)) return;
+  told(event, status === 403 ? words.forbidden : words.failed);
+});
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (!event.detail.successful) return;
+  event.detail.elt.querySelector?.(".stale")?.remove();
+  const draft = event.detail.elt.querySelector?.("[data-draft]");
+  if (draft) sessionStorage.removeItem(draft.dataset.draft);
+});
+document.addEventListener("htmx:afterSwap", (event) => {
+  localTimes(document);
+  restoreDrafts(event.detail.target ?? document);
+});
+
+localTimes(document);
+restoreDrafts(document);
