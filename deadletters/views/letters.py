@@ -41,7 +41,7 @@ class ListContext:
 
 @needs(access.VIEW)
 @require_GET
-def home(request: HttpRequest) -> HttpResponse:
+def home(_request: HttpRequest) -> HttpResponse:
     """Send the reader to the list."""
     return redirect("deadletters:letters")
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line \d+')
-_LIBRARY = re.compile(r"(site-packages|dist-packages|/lib/python\d|<frozen )")
+_LIBRARY = re.compile(r"(site-packages|dist-packages|/lib/python\d|<frozen |/queues/drainer/)")
+_HEADER = "Traceback (most recent call last):"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,12 +17,14 @@ class Part:
     text: str
     is_folded: bool
     frames: int
+    is_message: bool = False
 
 
 def parts_of(text: str) -> Sequence[Part]:
-    """Split an error text; one without Python frames is a single part."""
-    blocks = list(_blocks(text.split("\n")))
-    parts = []
+    """Split an error text into its message and its frames; one without a Python traceback is all message."""
+    message, header, trace = text.partition("\n" + _HEADER)
+    parts = [Part(text=message, is_folded=False, frames=0, is_message=True)]
+    blocks = list(_blocks((header + trace).strip("\n").split("\n"))) if header else []
     for is_library, group in groupby(blocks, key=lambda block: block[0]):
         members = [block for _, block in group]
         lines = [line for block in members for line in block]

@@ -77,7 +77,9 @@ class LetterFilter:
         _one_of("status", self.status, STATUSES)
         _one_of("source", self.source, SOURCES)
         if self.reason and self.reason_number is None:
-            raise BadFilter(f"“{self.reason}” is no failure reason; try {_reason_name(FailureReason.VALIDATION_ERROR)}.")
+            raise BadFilter(
+                f"“{self.reason}” is no failure reason; try {_reason_name(FailureReason.VALIDATION_ERROR)}."
+            )
         if self.subject and ":" not in self.subject:
             raise BadFilter("A subject is written type:id, for example order:42.")
         for name in ("since", "until"):
@@ -127,7 +129,9 @@ class LetterFilter:
             "since": "since {}",
             "until": "until {}",
         }
-        phrases = [said[name].format(value.replace("_", " ") if name == "status" else value) for name, value in self.parts()]
+        phrases = [
+            said[name].format(value.replace("_", " ") if name == "status" else value) for name, value in self.parts()
+        ]
         return "Dead letters " + ", ".join(phrases) if phrases else "All dead letters"
 
     def query(self, **changes: str) -> str:
