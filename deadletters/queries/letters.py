@@ -155,7 +155,9 @@ def _subject_key(kind: str, identity: str) -> UUID:
 def _is_cut_short(filters: LetterFilter, now: datetime) -> bool:
     if not filters.q or filters.exact_id is not None:
         return False
-    return _without_text(filters, now).order_by("-dead_lettered_at", "-dead_letter_id")[SEARCHED : SEARCHED + 1].exists()
+    return (
+        _without_text(filters, now).order_by("-dead_lettered_at", "-dead_letter_id")[SEARCHED : SEARCHED + 1].exists()
+    )
 
 
 def _after(letters: QuerySet[DeadLetter], cursor: Cursor | None) -> QuerySet[DeadLetter]:

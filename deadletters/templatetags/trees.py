@@ -94,5 +94,7 @@ def _leaf(value: Any, *, masked: bool = False) -> SafeString:
     if isinstance(value, Digits):
         return format_html('<span class="number">{}</span>', cut(value, MAX_TEXT))
     if isinstance(value, str):
-        return format_html('<span class="string">{}</span>', json.dumps(mask_text(cut(value, MAX_TEXT)), ensure_ascii=False))
+        return format_html(
+            '<span class="string">{}</span>', json.dumps(mask_text(cut(value, MAX_TEXT)), ensure_ascii=False)
+        )
     return format_html('<span class="word">{}</span>', json.dumps(value))
