@@ -1,5 +1,7 @@
 """Settings of the tests: those of the product, with quick password hashing and static files as they are."""
 
+import atexit
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -13,4 +15,6 @@ STORAGES = {
 }
 
 # Each test process notes its runs apart: a sweep must not find those of another database.
-QUEUES = {**PRODUCT_QUEUES, "RUN_DIR": Path(tempfile.mkdtemp(prefix="deadletters-test-"))}
+RUN_DIR = Path(tempfile.mkdtemp(prefix="deadletters-test-"))
+atexit.register(shutil.rmtree, RUN_DIR, ignore_errors=True)
+QUEUES = {**PRODUCT_QUEUES, "RUN_DIR": RUN_DIR}

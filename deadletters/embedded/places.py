@@ -64,9 +64,12 @@ class Places:
 
     @property
     def sockets(self) -> Path:
-        """Return the folder of the sockets: under /tmp when the data directory's path is too long for one."""
+        """Return the folder of the sockets: under /tmp when the data directory's path will not do for one.
+
+        That is when it is too long, or has a comma, which separates hosts for libpq.
+        """
         inside = self.data / "sockets"
-        if len(os.fsencode(inside / LONGEST_SOCKET_NAME)) <= MAX_SOCKET_PATH_BYTES:
+        if len(os.fsencode(inside / LONGEST_SOCKET_NAME)) <= MAX_SOCKET_PATH_BYTES and "," not in str(inside):
             return inside
         name = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
         return Path("/tmp") / f"deadletters-{os.geteuid()}-{name}"  # noqa: S108 - owner and mode are checked

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from deadletters.embedded import processes
 from deadletters.embedded.addresses import DATABASE, ROLE, database_password, database_url
@@ -84,13 +85,17 @@ class Postgres:
                 raise CannotStart(_other_version(self.places, theirs, ours))
 
     def _clear_the_way(self) -> None:
-        """Stop a server that an earlier start left behind; remove the pid file when its pid is not that server's."""
+        """Stop a server that an earlier start left behind, then remove what it noted.
+
+        PostgreSQL believes a pid file whose pid is a zombie or has become somebody else's.
+        """
         pid_file = self.places.postgres / "postmaster.pid"
         with suppress(FileNotFoundError, ValueError, IndexError):
             pid = int(pid_file.read_text().split()[0])
             if pid > 0 and processes.works_in(pid, self.places.postgres):
                 processes.stop_pid(pid, STOP)
-        pid_file.unlink(missing_ok=True)
+        for stale in (pid_file, *self.places.sockets.glob(".s.PGSQL.*")):
+            stale.unlink(missing_ok=True)
 
     def _make_cluster(self) -> None:
         """Make the cluster beside its place and move it there, so that a half-made one is never started."""
@@ -143,7 +148,7 @@ class Postgres:
     def command(self) -> processes.Command:
         """Return how the server is run."""
         settings = SETTINGS | ({} if self.keep else THROWN_AWAY)
-        settings["unix_socket_directories"] = f'"{self.places.sockets}"'
+        settings["unix_socket_directories"] = _quoted(self.places.sockets)
         argv: list[str | Path] = [self.programs / "postgres", "-D", self.places.postgres]
         for name, value in settings.items():
             argv += ["-c", f"{name}={value}"]
@@ -170,8 +175,8 @@ class Postgres:
             raise CannotStart(f"The embedded PostgreSQL cannot be set up: {str(exc).splitlines()[0]}.") from exc
 
     def _superuser(self, database: str) -> str:
-        password = self._superuser_password()
-        return f"host='{self.places.sockets}' user={SUPERUSER} password={password} dbname={database}"
+        host, password = str(self.places.sockets), self._superuser_password()
+        return make_conninfo(host=host, user=SUPERUSER, password=password, dbname=database)
 
     def _superuser_password(self) -> str:
         return private_text(self.places.data / "superuser-password", secrets.token_hex)
@@ -184,11 +189,16 @@ class Postgres:
 def _provide(connection: psycopg.Connection, password: str) -> None:
     """Make the role (no superuser; it may create databases, which tests need) and its database."""
     names = {"role": sql.Identifier(ROLE), "database": sql.Identifier(DATABASE), "password": sql.Literal(password)}
-    if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [ROLE]).fetchone():
+    if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE]).fetchone():
         connection.execute(sql.SQL("CREATE ROLE {role}").format(**names))
     connection.execute(sql.SQL("ALTER ROLE {role} LOGIN CREATEDB PASSWORD {password}").format(**names))
-    if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+    if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
         connection.execute(sql.SQL("CREATE DATABASE {database} OWNER {role}").format(**names))
+
+
+def _quoted(folder: Path) -> str:
+    """Return a path as one element of a list setting."""
+    return '"' + str(folder).replace('"', '""') + '"'
 
 
 def _other_version(places: Places, theirs: str, ours: str) -> str:
