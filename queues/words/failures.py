@@ -24,8 +24,9 @@ class Subject:
     id: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "type", text_of(self.type))
-        object.__setattr__(self, "id", text_of(self.id))
+        for name, part in (("type", self.type), ("id", self.id)):
+            if type(part) is not str:
+                object.__setattr__(self, name, text_of(part))
 
 
 @dataclass(frozen=True, kw_only=True)

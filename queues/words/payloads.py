@@ -6,6 +6,7 @@ numeric's range; and it writes 1e3 back as 1000. Then the exact bytes are kept, 
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,9 +19,8 @@ MARK = "$deadletters"
 """Key that marks a rendering in the jsonb column."""
 
 # Possessive, and content with an open end: linear in the text whatever it holds.
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _BETWEEN = re.compile(r"[ \t\r\n]*+[{,:}]?[ \t\r\n]*+")
-_NO_BRACKET = re.compile(r"[^\[\]{}]++")
 _MAX_DIGITS = 20_000
 """Longest number that is read; the cost of reading one grows with the square."""
 _SHOWN_DIGITS = 1_000
@@ -141,17 +141,24 @@ def _decoded(raw: bytes) -> str:
         raise PayloadUnreadable(f"not UTF-8 at byte {exc.start}") from exc
 
 
-def depth_of(text: str) -> int:
-    """Return how deep brackets nest in a JSON text, without parsing it."""
+def depth_of(text: str, *, enough: int = sys.maxsize) -> int:
+    """Return how deep brackets nest in a JSON text, without parsing it; it stops at the first beyond `enough`."""
     depth = deepest = 0
-    for bracket in _NO_BRACKET.sub("", _STRING.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
+    for found in _STRING_OR_BRACKET.finditer(text):
+        mark = text[found.start()]
+        if mark in "[{":
+            depth += 1
+            if depth > deepest:
+                deepest = depth
+                if deepest > enough:
+                    break
+        elif mark != '"':
+            depth -= 1
     return deepest
 
 
 def _is_deeper(text: str, limit: int) -> bool:
-    return text.count("[") + text.count("{") > limit and depth_of(text) > limit
+    return text.count("[") + text.count("{") > limit and depth_of(text, enough=limit) > limit
 
 
 class _Parser:

@@ -2,19 +2,19 @@
 
 import re
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 
 def storable(text: str) -> str:
     """Make visible what PostgreSQL's text cannot hold: NUL and lone surrogates."""
     if "\x00" not in text and text.isascii():
         return text
-    visible = text.replace("\x00", "\\x00")
-    return visible.encode("utf-8", "backslashreplace").decode("utf-8")
+    without_nul = text.replace("\x00", "\\x00")
+    return without_nul.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def visible(text: str) -> str:
-    """Make visible what cannot be stored, and control characters except tab and line feed."""
+    """Make visible what cannot be stored, and control characters except tabs and line ends."""
     return storable(_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text))
 
 

@@ -1,0 +1,145 @@
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial, wraps
+from typing import Any
+
+import pytest
+
+from queues.words.errors import HandlerConflict, InvalidSetting
+from queues.words.handlers import Handler, Registry, handles, registry
+from queues.words.messages import Message
+from queues.words.outcomes import Budget
+
+
+def first(message: Message) -> None: ...
+
+
+def second(message: Message) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def scratch() -> Iterator[Registry]:
+    with registry.scratch() as open_registry:
+        yield open_registry
+
+
+def test_handles_registers_the_function_and_returns_it_unchanged() -> None:
+    returned = handles("shop.Place", max_attempts=3, max_delays=None, time_limit=2.5, atomic=False)(first)
+
+    assert returned is first
+    assert registry.get("shop.Place") == Handler(
+        type="shop.Place",
+        function=first,
+        max_attempts=3,
+        max_delays=None,
+        time_limit=timedelta(seconds=2.5),
+        atomic=False,
+    )
+
+
+def test_a_second_function_for_a_type_is_refused_and_the_first_stays() -> None:
+    handles("shop.Place")(first)
+
+    with pytest.raises(HandlerConflict, match="shop.Place"):
+        handles("shop.Place")(second)
+
+    handler = registry.get("shop.Place")
+    assert handler is not None
+    assert handler.function is first
+
+
+def test_the_same_function_may_be_registered_again() -> None:
+    handles("shop.Place")(first)
+    handles("shop.Place")(first)
+
+    assert "shop.Place" in registry.types()
+
+
+def made_here() -> Any:
+    def handle(message: Message) -> None: ...
+
+    return handle
+
+
+def made_there() -> Any:
+    def handle(message: Message) -> None: ...
+
+    handle.__qualname__ = made_here().__qualname__
+    return handle
+
+
+def test_a_module_imported_again_registers_its_handler_again() -> None:
+    handles("shop.Place")(made_here())
+    handles("shop.Place")(made_here())
+
+    assert "shop.Place" in registry.types()
+
+
+def test_two_functions_of_one_name_are_still_two_handlers() -> None:
+    handles("shop.Place")(made_here())
+
+    with pytest.raises(HandlerConflict):
+        handles("shop.Place")(made_there())
+
+
+def test_two_functions_of_one_name_behind_one_decorator_are_still_two_handlers() -> None:
+    def decorated(function: Any) -> Any:
+        @wraps(function)
+        def wrapper(message: Message) -> object:
+            return function(message)
+
+        return wrapper
+
+    handles("shop.Place")(decorated(made_here()))
+
+    with pytest.raises(HandlerConflict):
+        handles("shop.Place")(decorated(made_there()))
+
+
+def test_a_handler_is_named_by_module_and_qualified_name() -> None:
+    handler = Handler(type="a", function=first)
+
+    assert handler.name == f"{first.__module__}.first"
+
+
+def test_a_handler_without_a_name_of_its_own_is_named_by_its_class() -> None:
+    assert Handler(type="a", function=partial(first)).name == "functools.partial"
+
+
+@pytest.mark.parametrize("caps", [{"max_attempts": 0}, {"max_attempts": -1}, {"max_delays": -1}, {"time_limit": 0}])
+def test_a_cap_that_cannot_be_is_refused_at_registration(caps: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSetting):
+        handles("shop.Place", **caps)(first)
+
+    assert registry.get("shop.Place") is None
+
+
+@pytest.mark.parametrize("message_type", ["", "x" * 501, first])
+def test_a_type_that_no_message_can_have_is_refused_at_registration(message_type: Any) -> None:
+    with pytest.raises(InvalidSetting, match="type"):
+        handles(message_type)(first)
+
+
+def test_a_handler_keeps_the_source_caps_that_it_does_not_set() -> None:
+    default = Budget(max_attempts=10, max_delays=100)
+
+    assert Handler(type="a", function=first).budget(default) == default
+    assert Handler(type="a", function=first, max_attempts=2).budget(default) == Budget(max_attempts=2, max_delays=100)
+    assert Handler(type="a", function=first, max_attempts=None, max_delays=0).budget(default) == Budget(
+        max_attempts=None, max_delays=0
+    )
+
+
+def test_an_unknown_type_has_no_handler() -> None:
+    assert registry.get("nobody.Knows") is None
+
+
+def test_scratch_forgets_what_was_registered_in_it() -> None:
+    own = Registry()
+    own.add(Handler(type="kept", function=first))
+
+    with own.scratch():
+        own.add(Handler(type="gone", function=second))
+        assert own.types() == ("gone", "kept")
+
+    assert own.types() == ("kept",)
