@@ -40,7 +40,7 @@ def test_handles_registers_the_function_and_returns_it_unchanged() -> None:
 def test_a_second_function_for_a_type_is_refused_and_the_first_stays() -> None:
     handles("shop.Place")(first)
 
-    with pytest.raises(HandlerConflict, match="shop.Place"):
+    with pytest.raises(HandlerConflict, match=r"shop\.Place"):
         handles("shop.Place")(second)
 
     handler = registry.get("shop.Place")

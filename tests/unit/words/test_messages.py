@@ -133,7 +133,7 @@ def test_a_line_may_be_spaced_and_end_in_a_line_feed() -> None:
 
 
 def test_an_option_that_is_null_is_not_given() -> None:
-    options = {name: None for name in ("id", "headers", "stream", "delay_seconds", "max_attempts", "max_delays")}
+    options = dict.fromkeys(("id", "headers", "stream", "delay_seconds", "max_attempts", "max_delays"))
 
     assert parse_line(line(**options), limits=LIMITS) == parse_line(line(), limits=LIMITS)
 
@@ -263,12 +263,17 @@ def test_a_huge_number_among_the_attributes_of_a_cloud_event_is_a_reason_or_a_he
     assert parse_line(text, limits=LIMITS).headers["ce-big"] == "1" * 5_000
 
 
+def taken_or_refused(text: bytes) -> str:
+    """Return the type of the message, or the reason why it is none."""
+    try:
+        return parse_line(text, limits=LIMITS).type
+    except InvalidMessage as exc:
+        return exc.reason
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_refused_with_a_reason(text: bytes) -> None:
-    try:
-        assert parse_line(text, limits=LIMITS).type
-    except InvalidMessage as exc:
-        assert exc.reason
+    assert taken_or_refused(text)
 
 
 JUNK = st.one_of(
@@ -280,7 +285,4 @@ KEYS = ["type", "payload", "id", "headers", "stream", "delay_seconds", "max_atte
 
 @given(st.dictionaries(st.sampled_from(KEYS), JUNK))
 def test_any_members_are_a_message_or_refused_with_a_reason(members: dict[str, Any]) -> None:
-    try:
-        assert parse_line(json.dumps(members).encode(), limits=LIMITS).type
-    except InvalidMessage as exc:
-        assert exc.reason
+    assert taken_or_refused(json.dumps(members).encode())

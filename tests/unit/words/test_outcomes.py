@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -224,10 +225,9 @@ def test_a_budget_that_cannot_be_is_refused_by_name(caps: dict[str, Any]) -> Non
 
 def run_until_dead(budget: Budget, raised: Iterator[Ruling], *, runs: int) -> list[Decision]:
     """Return the decisions of a message's runs, the last of which is its death if it dies."""
-    attempts = delays = 0
+    delays = 0
     decisions = []
-    for ruling, _ in zip(raised, range(runs), strict=False):
-        attempts += 1
+    for attempts, ruling in enumerate(islice(raised, runs), start=1):
         decision = decide(ruling, attempts=attempts, delays=delays, releases=0, budget=budget)
         decisions.append(decision)
         delays += decision.kind is OutcomeKind.DELAYED
