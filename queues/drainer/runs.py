@@ -55,8 +55,8 @@ class Turn:
 
     @property
     def charged(self) -> int:
-        """Runs charged so far, without the provisional charge of a suspect."""
-        return used(self.row.attempts, self.row.delays, self.releases)
+        """Runs charged so far. A suspect's provisional charge counts once it was lost while it ran alone."""
+        return used(self.row.attempts, self.row.delays, self.row.releases if self.was_lost else self.releases)
 
     @property
     def releases(self) -> int:

@@ -70,7 +70,7 @@ def test_a_message_without_a_limit_never_dies(handlers, inbox_row, time_passes):
 
 
 def test_a_cap_of_zero_is_refused_where_it_is_written(handlers, settings):
-    with pytest.raises(InvalidSetting, match="at least 1"):
+    with pytest.raises(InvalidSetting, match="from 1"):
         handles("test.Zero", max_attempts=0)(lambda message: None)
 
     settings.QUEUES = {**settings.QUEUES, "MAX_ATTEMPTS": 0}

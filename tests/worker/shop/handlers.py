@@ -1,0 +1,65 @@
+"""Handlers that the worker tests drive: each writes a line for a start, and a row for its effect."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from django.db import connection
+
+from queues import handles
+
+
+def _started(message):
+    with Path(os.environ["TEST_STARTS"]).open("a") as file:
+        file.write(f"{message.type} {message.payload}\n")
+
+
+def _effect(message):
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO test_effects (message_id, payload) VALUES (%s, %s)", [message.id, str(message.payload)]
+        )
+
+
+@handles("test.Good")
+def good(message):
+    _started(message)
+    _effect(message)
+
+
+@handles("test.Kill", max_attempts=3)
+def kill(message):
+    _started(message)
+    _effect(message)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@handles("test.Hang", max_attempts=1, time_limit=1)
+def hang(message):
+    _started(message)
+    while True:
+        time.sleep(0.05)
+
+
+@handles("test.Cut", max_attempts=2)
+def cut(message):
+    _started(message)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+
+@handles("test.Gate")
+def gate(message):
+    """Wait until the test opens the gate; then leave the effect."""
+    _started(message)
+    while not Path(os.environ["TEST_GATE"]).exists():
+        time.sleep(0.01)
+    _effect(message)
+
+
+@handles("test.Plain", max_attempts=2, atomic=False)
+def plain(message):
+    _started(message)
+    assert not connection.in_atomic_block
+    _effect(message)

@@ -1,0 +1,44 @@
+"""A real Celery worker on a real broker."""
+
+import pytest
+from django.conf import settings
+
+from queues import send
+from tests.worker.conftest import eventually
+
+
+@pytest.fixture
+def worker(shop):
+    if settings.CELERY_BROKER_URL.startswith("memory"):
+        pytest.fail("this test needs a real broker: run it by make test")
+    process = shop.start(
+        "-m",
+        "celery",
+        "-A",
+        "deadletters.project",
+        "worker",
+        "-Q",
+        "inbox",
+        "-c",
+        "2",
+        "-l",
+        "INFO",
+        "--without-mingle",
+    )
+    eventually(lambda: " ready." in shop.log(), "the worker is ready")
+    return process
+
+
+def test_a_sent_message_is_handled_by_its_wakeup_without_any_tick(shop, worker):
+    send("test.Good", "woken")
+
+    eventually(lambda: shop.effects() == ["woken"], "the effect of a woken worker")
+
+
+def test_a_killed_pool_process_is_replaced_and_the_others_work_goes_on(shop, worker):
+    send("test.Kill", "killer", max_attempts=1)
+    eventually(lambda: shop.starts("test.Kill"), "the killer starts")
+    send("test.Good", "after")
+
+    eventually(lambda: shop.effects() == ["after"], "the work goes on")
+    assert worker.poll() is None
