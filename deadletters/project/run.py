@@ -165,7 +165,7 @@ def _start(supervisor: Supervisor, places: Places, port: int) -> None:
 def _answers(port: int) -> bool:
     connection = http.client.HTTPConnection(HOST, port, timeout=5)
     try:
-        connection.request("HEAD", "/accounts/login/")
+        connection.request("HEAD", "/healthz")
         connection.getresponse()
     except (OSError, http.client.HTTPException):
         return False

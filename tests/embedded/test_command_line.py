@@ -10,6 +10,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from http.cookiejar import CookieJar
 from pathlib import Path
 
@@ -164,7 +165,8 @@ def test_the_whole_product_runs_restarts_and_stops(start: Starter, place: Path) 
     until(lambda: len(set(processes.leftovers(data)) - before) == 1, "the schedule starts again")
 
     for pid in [process.pid, *processes.leftovers(data), *server_pids(data)]:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # the death of one ends others
+            os.kill(pid, signal.SIGKILL)
     again = start("run", DEADLETTERS_PORT=port, DEADLETTERS_DEMO="off")
     assert ready(again).groups() == (url, port, user, password)
     assert signs_in(url, user, password)
