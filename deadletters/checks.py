@@ -3,24 +3,20 @@
 from typing import Any
 
 from django.conf import settings
-from django.core import checks
 from django.core.checks import CheckMessage, register
+from django.core.checks import Warning as CheckWarning
 
-_WANTED = {
-    "django_htmx.middleware.HtmxMiddleware": ("deadletters.E001", "the pages cannot tell fragments from pages"),
-    "django.contrib.auth.middleware.AuthenticationMiddleware": ("deadletters.E002", "nobody can sign in"),
-}
+HTMX = "django_htmx.middleware.HtmxMiddleware"
 
 
 @register()
 def check_middleware(**_: Any) -> list[CheckMessage]:
-    """Say which middleware the pages miss, and that no content security policy is sent."""
-    missing: list[CheckMessage] = [
-        checks.Error(f"{name} is not in MIDDLEWARE: {why}.", id=number)
-        for name, (number, why) in _WANTED.items()
-        if name not in settings.MIDDLEWARE
-    ]
+    """Say what the pages miss in MIDDLEWARE; they work without, only less well."""
+    missing: list[CheckMessage] = []
+    if HTMX not in settings.MIDDLEWARE:
+        said = "The pages cannot tell fragments from pages, so that each click loads a whole page."
+        missing.append(CheckWarning(said, hint=f"Add {HTMX} to MIDDLEWARE.", id="deadletters.W001"))
     if not any("csp" in name.lower() for name in settings.MIDDLEWARE):
         hint = "Add csp.middleware.CSPMiddleware; the pages need nothing but 'self'."
-        missing.append(checks.Warning("No Content-Security-Policy is sent.", hint=hint, id="deadletters.W001"))
+        missing.append(CheckWarning("No Content-Security-Policy is sent.", hint=hint, id="deadletters.W002"))
     return missing

@@ -1,6 +1,6 @@
 """What a load balancer asks: does the process answer, and can it work?"""
 
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
@@ -17,7 +17,7 @@ def readyz(_request: HttpRequest) -> JsonResponse:
     """Answer 200 when the database answers and is migrated, else 503 with what is missing."""
     try:
         missing = _missing()
-    except DatabaseError:
+    except Error:
         missing = ["database"]
     status = {"status": "waiting", "missing": missing} if missing else {"status": "ok"}
     return JsonResponse(status, status=503 if missing else 200)

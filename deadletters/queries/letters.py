@@ -9,8 +9,8 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q, QuerySet
-from django.db.models.functions import Left
+from django.db.models import Count, Q, QuerySet, TextField
+from django.db.models.functions import Cast, Left
 
 from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, Note
 from deadletters.models.letters import TYPE_PREFIX
@@ -20,6 +20,9 @@ from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
 COUNT_CAP = 10_000
 SEARCHED = 50_000
 """How many of the newest letters a text is looked for in."""
+
+MAX_SURVIVORS = 10
+"""How many letters that took another's place are followed."""
 
 LIST_FIELDS = (
     "dead_letter_id",
@@ -77,17 +80,33 @@ def page(filters: LetterFilter, *, now: datetime) -> Page:
 
 def count_newer(filters: LetterFilter, seen: Cursor | None, *, now: datetime) -> int:
     """Return how many matching letters died after the newest one on the page, at most COUNT_CAP + 1."""
-    matching = _matching(filters, now)
-    newer = matching if seen is None else matching.filter(_newer_than(seen))
-    return newer.values("pk")[: COUNT_CAP + 1].count()
+    letters = _without_text(filters, now)
+    newer = letters if seen is None else letters.filter(_newer_than(seen))
+    return _with_text(newer, filters).values("pk")[: COUNT_CAP + 1].count()
 
 
 def get(dead_letter_id: UUID) -> DeadLetter:
     """Return one letter, the survivor of a superseded one; raises NoSuchLetter."""
-    letter = DeadLetter.objects.filter(dead_letter_id=dead_letter_id).first()
-    if letter is None:
-        raise NoSuchLetter(str(dead_letter_id))
-    return get(letter.superseded_by) if letter.superseded_by else letter
+    wanted = dead_letter_id
+    for _ in range(MAX_SURVIVORS):
+        letter = _whole().filter(dead_letter_id=wanted).first()
+        if letter is None:
+            break
+        if letter.superseded_by is None:
+            return letter
+        wanted = letter.superseded_by
+    raise NoSuchLetter(str(dead_letter_id))
+
+
+def failure_detail_of(letter: DeadLetter) -> str | None:
+    """Return the latest failure's structure as JSON text: a foreign writer's may nest deeper than Python parses."""
+    as_text = Cast("failure_detail", TextField())
+    return DeadLetter.objects.filter(pk=letter.pk).values_list(as_text, flat=True).first()
+
+
+def _whole() -> QuerySet[DeadLetter]:
+    """What the page of one letter reads: not the exact bytes, nor the row for its recovery."""
+    return DeadLetter.objects.defer("envelope_raw", "source_row", "failure_detail")
 
 
 def subjects_of(letter: DeadLetter) -> Sequence[DeadLetterSubject]:
@@ -96,7 +115,7 @@ def subjects_of(letter: DeadLetter) -> Sequence[DeadLetterSubject]:
 
 def deaths_of(letter: DeadLetter) -> Sequence[DeadLetterDeath]:
     """Return the letter's deaths, the latest first."""
-    return list(letter.death_rows.order_by("-number")[:50])
+    return list(letter.death_rows.defer("failure_detail").order_by("-number")[:50])
 
 
 def notes_of(letter: DeadLetter) -> Sequence[Note]:
@@ -115,7 +134,10 @@ def types_in_use(limit: int = 50) -> Sequence[str]:
 
 
 def _matching(filters: LetterFilter, now: datetime) -> QuerySet[DeadLetter]:
-    letters = _without_text(filters, now)
+    return _with_text(_without_text(filters, now), filters)
+
+
+def _with_text(letters: QuerySet[DeadLetter], filters: LetterFilter) -> QuerySet[DeadLetter]:
     if filters.exact_id is not None:
         wanted = filters.exact_id
         return letters.filter(Q(dead_letter_id=wanted) | Q(source_id=wanted) | Q(stream_id=wanted))
@@ -141,8 +163,14 @@ def _without_text(filters: LetterFilter, now: datetime) -> QuerySet[DeadLetter]:
         prefixed = letters.annotate(type_prefix=Left("message_type", TYPE_PREFIX))
         letters = prefixed.filter(type_prefix=filters.type[:TYPE_PREFIX], message_type=filters.type)
     if filters.subject_pair:
-        letters = letters.filter(subjects__subject_key=_subject_key(*filters.subject_pair)).distinct()
+        letters = letters.filter(dead_letter_id__in=_about(*filters.subject_pair))
     return letters
+
+
+def _about(kind: str, identity: str) -> QuerySet[DeadLetterSubject, UUID]:
+    """Return the ids of the letters about a subject; by its key for the index, and whole since keys may collide."""
+    about = DeadLetterSubject.objects.filter(subject_key=_subject_key(kind, identity), type=kind, id=identity)
+    return about.values_list("dead_letter_id", flat=True)
 
 
 def _subject_key(kind: str, identity: str) -> UUID:
@@ -176,12 +204,16 @@ def _cursor(letter: DeadLetter) -> Cursor:
 
 
 def _with_subjects(letters: Sequence[DeadLetter]) -> Sequence[Row]:
-    found: dict[UUID, list[DeadLetterSubject]] = {}
-    ids = [letter.dead_letter_id for letter in letters]
-    for subject in DeadLetterSubject.objects.filter(dead_letter__in=ids).order_by("dead_letter", "position"):
-        found.setdefault(subject.dead_letter_id, []).append(subject)
-    return [_row(letter, found.get(letter.dead_letter_id, [])) for letter in letters]
-
-
-def _row(letter: DeadLetter, subjects: Sequence[DeadLetterSubject]) -> Row:
-    return Row(letter=letter, subject=subjects[0] if subjects else None, more_subjects=max(len(subjects) - 1, 0))
+    about = DeadLetterSubject.objects.filter(dead_letter__in=[letter.dead_letter_id for letter in letters])
+    firsts = about.order_by("dead_letter", "position").distinct("dead_letter")
+    first = {subject.dead_letter_id: subject for subject in firsts}
+    counted = about.order_by().values_list("dead_letter_id").annotate(n=Count("position"))
+    count = dict(counted)
+    return [
+        Row(
+            letter=letter,
+            subject=first.get(letter.dead_letter_id),
+            more_subjects=max(count.get(letter.dead_letter_id, 0) - 1, 0),
+        )
+        for letter in letters
+    ]

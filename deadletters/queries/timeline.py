@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from deadletters.models import DeadLetter, DeadLetterDeath, Note, OperatorAction
 from queues.models import DeliveryLogEntry
@@ -30,15 +30,21 @@ class Timeline:
 
 def of(letter: DeadLetter, deaths: Sequence[DeadLetterDeath], notes: Sequence[Note]) -> Timeline:
     """Return the events of a letter, the newest first."""
-    runs = list(DeliveryLogEntry.objects.filter(message_id=letter.source_id).order_by("-logged_at", "-id")[: LIMIT + 1])
+    log = DeliveryLogEntry.objects.filter(message_id=letter.source_id).defer("failure_detail")
+    runs = list(log.order_by("-logged_at", "-id")[: LIMIT + 1])
     actions = OperatorAction.objects.filter(dead_letter_id=letter.dead_letter_id).exclude(action="note")
     events = [
         *(_run(entry) for entry in runs[:LIMIT]),
         *(event for death in deaths for event in _death(death)),
         *(Event(at=note.written_at, kind="note", title="Note", text=note.text, by=note.author) for note in notes),
-        *(_action(action) for action in actions.order_by("-at", "-id")[:LIMIT]),
+        *(event for action in actions.order_by("-at", "-id")[:LIMIT] for event in _action(action)),
     ]
-    return Timeline(events=sorted(events, key=lambda event: event.at, reverse=True), is_cut=len(runs) > LIMIT)
+    return Timeline(events=sorted(events, key=_moment, reverse=True), is_cut=len(runs) > LIMIT)
+
+
+def _moment(event: Event) -> tuple[datetime, bool]:
+    """Order by time; a run and the death that it caused are written at one moment, the run came first."""
+    return event.at, event.kind == "death"
 
 
 _OUTCOMES = {
@@ -55,7 +61,14 @@ def _run(entry: DeliveryLogEntry) -> Event:
     took = f" after {entry.duration_ms:,} ms" if entry.duration_ms is not None else ""
     life = f" of life {entry.life}" if entry.life > 1 else ""
     title = f"{_OUTCOMES.get(entry.outcome, entry.outcome)}{took} · attempt {entry.attempt}{life}"
-    return Event(at=entry.logged_at, kind=entry.outcome, title=title, text=entry.failure_message or "")
+    return Event(at=_ended_at(entry), kind=entry.outcome, title=title, text=entry.failure_message or "")
+
+
+def _ended_at(entry: DeliveryLogEntry) -> datetime:
+    """Return when a run ended: its log is written after the death that it caused."""
+    if entry.started_at is None or entry.duration_ms is None:
+        return entry.logged_at
+    return min(entry.logged_at, entry.started_at + timedelta(milliseconds=entry.duration_ms))
 
 
 def _death(death: DeadLetterDeath) -> Iterable[Event]:
@@ -69,5 +82,12 @@ def _death(death: DeadLetterDeath) -> Iterable[Event]:
         yield Event(at=death.recovery_sent_at, kind="sent", title=title, by=death.recovery_actor or "")
 
 
-def _action(action: OperatorAction) -> Event:
-    return Event(at=action.at, kind="action", title=f"Action: {action.action}", text=action.reason, by=action.actor)
+def _action(action: OperatorAction) -> Iterable[Event]:
+    """Yield what a person did; a recovery that was sent is told by the death that it follows."""
+    outcome = (action.after or {}).get("outcome", "")
+    if action.action == "recover" and outcome == "sent":
+        return
+    title = (
+        f"Tried to recover: {outcome.replace('_', ' ')}" if action.action == "recover" else f"Action: {action.action}"
+    )
+    yield Event(at=action.at, kind="action", title=title, text=action.reason, by=action.actor)

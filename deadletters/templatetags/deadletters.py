@@ -1,6 +1,5 @@
 """Tags of the pages: times, states, payload trees, tracebacks; all text is escaped, all secrets masked."""
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,8 +14,12 @@ from deadletters.words.errortexts import Part, parts_of
 from deadletters.words.filters import LetterFilter, reason_name
 from queues.models import Source
 from queues.words.redaction import mask_text
+from queues.words.text import cut
 
 register = template.Library()
+
+MAX_ERROR = 64_000
+"""Characters of an error text that a page shows."""
 
 _STATES = {
     RecoveryStatus.PENDING: ("open", "Open"),
@@ -126,7 +129,7 @@ def masked(text: str | None) -> str:
 @register.filter
 def error_parts(text: str | None) -> Sequence[Part]:
     """Return an error text as parts: messages, own frames, folded library frames."""
-    return parts_of(mask_text(text or ""))
+    return parts_of(mask_text(cut(text or "", MAX_ERROR)))
 
 
 @register.simple_tag
@@ -138,13 +141,19 @@ def payload(letter: DeadLetter) -> SafeString:
 @register.simple_tag
 def metadata(letter: DeadLetter) -> SafeString:
     """Render the metadata, headers among them, as a tree."""
-    return trees.render(letter.metadata, None)
+    return trees.render(letter.metadata)
 
 
 @register.simple_tag
-def json_tree(value: Any) -> SafeString:
-    """Render a JSON value as a tree."""
-    return trees.render(json.dumps(value), None)
+def detail_tree(structure: str) -> SafeString:
+    """Render the detail in a failure's structure as a tree."""
+    return trees.render(structure, "detail")
+
+
+@register.filter
+def has_detail(structure: str | None) -> bool:
+    """Say whether a failure's structure holds detail beside its subjects."""
+    return '"detail":' in (structure or "")
 
 
 @register.filter

@@ -1,11 +1,13 @@
 """JSON as a tree of folding elements: masked, with every digit of a number, bounded."""
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from queues.words.payloads import depth_of
 from queues.words.redaction import MASK, is_secret, mask_text
@@ -13,10 +15,15 @@ from queues.words.text import cut, text_of
 
 MAX_CHARACTERS = 256 * 1024
 MAX_DEPTH = 60
+MAX_NODES = 3_000
 MAX_CHILDREN = 500
 MAX_TEXT = 4_000
+MAX_CUT_TEXT = 16_000
 OPEN_DEPTH = 3
 """Levels that are open at first."""
+
+NO_LABEL = SafeString("")
+_SECRET_BRANCH = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
 
 
 class Digits(str):
@@ -25,15 +32,15 @@ class Digits(str):
     __slots__ = ()
 
 
-def render(text: str, key: str | None) -> SafeString:
+def render(text: str, key: str | None = None) -> SafeString:
     """Render a JSON text, or the value of one of its keys; what is too deep or too long is shown as cut text."""
-    if len(text) > MAX_CHARACTERS or depth_of(text) > MAX_DEPTH:
-        note = "Too large to show as a tree; this is its beginning."
-        return format_html('<p class="quiet">{}</p><pre>{}</pre>', note, mask_text(cut(text, MAX_CHARACTERS // 16)))
+    depth = depth_of(text)
+    if len(text) > MAX_CHARACTERS or depth > MAX_DEPTH:
+        return _as_text(text, depth)
     value = _parse(text)
     if key is not None and isinstance(value, dict):
-        value = value.get(key)
-    return format_html('<div class="tree">{}</div>', _node(value, 0))
+        value = value.get(key, value)
+    return format_html('<div class="tree">{}</div>', _Tree().node(value, 0))
 
 
 def headers(metadata: str) -> Sequence[tuple[str, str]]:
@@ -46,6 +53,21 @@ def headers(metadata: str) -> Sequence[tuple[str, str]]:
     return [(name, MASK if is_secret(name) else mask_text(text_of(given))) for name, given in pairs][:MAX_CHILDREN]
 
 
+def _as_text(text: str, depth: int) -> SafeString:
+    note = _("Too large to show as a tree (%(size)s characters, %(depth)s levels); this is how it begins.")
+    said = note % {"size": f"{len(text):,}", "depth": f"{depth:,}"}
+    return format_html('<p class="quiet">{}</p><pre class="raw">{}</pre>', said, _masked_head(text))
+
+
+def _masked_head(text: str) -> str:
+    """Mask the beginning of a JSON text without parsing it; it ends before the first branch below a secret key."""
+    head = cut(text, MAX_CUT_TEXT)
+    for branch in _SECRET_BRANCH.finditer(head):
+        if is_secret(branch[1]):
+            return mask_text(head[: branch.end(1) + 1]) + f": {MASK} …"
+    return mask_text(head)
+
+
 def _parse(text: str) -> Any:
     try:
         return json.loads(text, parse_int=Digits, parse_float=Digits, parse_constant=Digits)
@@ -53,48 +75,57 @@ def _parse(text: str) -> Any:
         return text
 
 
-def _node(value: Any, depth: int) -> SafeString:
-    if isinstance(value, dict):
-        return _branch(value.items(), "{", "}", len(value), depth)
-    if isinstance(value, list):
-        return _branch(((None, item) for item in value), "[", "]", len(value), depth)
-    return _leaf(value)
+class _Tree:
+    """One tree being written; counts what it has written, so that a page stays small."""
+
+    def __init__(self) -> None:
+        self.left = MAX_NODES
+
+    def node(self, value: Any, depth: int, label: SafeString = NO_LABEL) -> SafeString:
+        """Write a value behind its label: a key, or a place in a list."""
+        self.left -= 1
+        if isinstance(value, dict) and value:
+            return self._branch(label, "{}", len(value), depth, self._members(value, depth + 1))
+        if isinstance(value, list) and value:
+            return self._branch(label, "[]", len(value), depth, self._items(value, depth + 1))
+        return format_html("{}{}", label, _leaf(value))
+
+    def _members(self, value: dict[str, Any], depth: int) -> Iterator[SafeString]:
+        for name, child in value.items():
+            label = format_html('<span class="key">{}</span>: ', cut(name, 200))
+            yield format_html("{}{}", label, _mask()) if is_secret(name) else self.node(child, depth, label)
+
+    def _items(self, value: list[Any], depth: int) -> Iterator[SafeString]:
+        for place, child in enumerate(value):
+            yield self.node(child, depth, format_html('<span class="index">{}</span> ', place))
+
+    def _branch(
+        self, label: SafeString, braces: str, size: int, depth: int, children: Iterator[SafeString]
+    ) -> SafeString:
+        rows: list[tuple[SafeString]] = []
+        while len(rows) < min(size, MAX_CHILDREN) and self.left > 0:
+            rows.append((next(children),))
+        if len(rows) < size:
+            rows.append((format_html('<span class="quiet">… {} more</span>', f"{size - len(rows):,}"),))
+        return format_html(
+            "<details{}><summary>{}{} <span>{}</span> {}</summary><ul>{}</ul></details>",
+            SafeString(" open") if depth < OPEN_DEPTH else "",
+            label,
+            braces[0],
+            f"{size:,}",
+            braces[1],
+            format_html_join("", "<li>{}</li>", rows),
+        )
 
 
-def _branch(
-    children: Iterable[tuple[str | None, Any]], opening: str, closing: str, size: int, depth: int
-) -> SafeString:
-    if size == 0:
-        return format_html('<span class="empty">{}{}</span>', opening, closing)
-    rows = []
-    for name, child in children:
-        if len(rows) >= MAX_CHILDREN:
-            rows.append(("", format_html('<span class="quiet">… {} more</span>', f"{size - len(rows):,}")))
-            break
-        rows.append((_key(name), _leaf(None, masked=True) if name and is_secret(name) else _node(child, depth + 1)))
-    body = format_html_join("", "<li>{}{}</li>", rows)
-    opened = SafeString(" open") if depth < OPEN_DEPTH else ""
-    return format_html(
-        "<details{}><summary>{} <span>{}</span> {}</summary><ul>{}</ul></details>",
-        opened,
-        opening,
-        f"{size:,}",
-        closing,
-        body,
-    )
+def _mask() -> SafeString:
+    return format_html('<span class="mask" title="{}">{}</span>', _("masked"), MASK)
 
 
-def _key(name: str | None) -> SafeString | str:
-    return "" if name is None else format_html('<span class="key">{}</span>: ', cut(name, 200))
-
-
-def _leaf(value: Any, *, masked: bool = False) -> SafeString:
-    if masked:
-        return format_html('<span class="mask" title="masked">{}</span>', MASK)
+def _leaf(value: Any) -> SafeString:
     if isinstance(value, Digits):
         return format_html('<span class="number">{}</span>', cut(value, MAX_TEXT))
     if isinstance(value, str):
-        return format_html(
-            '<span class="string">{}</span>', json.dumps(mask_text(cut(value, MAX_TEXT)), ensure_ascii=False)
-        )
+        shown = json.dumps(mask_text(cut(value, MAX_TEXT)), ensure_ascii=False)
+        return format_html('<span class="string">{}</span>', shown)
     return format_html('<span class="word">{}</span>', json.dumps(value))

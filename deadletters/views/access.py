@@ -14,6 +14,9 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
+PAGES = ("home", "letters", "letter")
+"""Names of the URLs that a browser may come back to after the sign-in; the others are actions and fragments."""
+
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 Gated = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
@@ -41,14 +44,16 @@ def needs(permission: str) -> Callable[[View[P]], Gated[P]]:
 
 def wants_fragment(request: HttpRequest) -> bool:
     """Say whether htmx asks for a part of a page; a history restore wants the page."""
-    htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
-    return bool(htmx) and not htmx.history_restore_request
+    htmx: HtmxDetails | None = getattr(request, "htmx", None)  # a host may lack the middleware
+    return bool(htmx) and htmx is not None and not htmx.history_restore_request
 
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
     """Send a browser to the sign-in and back to where it was; htmx does so for the whole page."""
     if not wants_fragment(request):
-        return redirect_to_login(request.get_full_path() if request.method == "GET" else _referring_page(request))
+        match = request.resolver_match
+        is_page = match is not None and match.url_name in PAGES
+        return redirect_to_login(request.get_full_path() if is_page else _referring_page(request))
     target = redirect_to_login(_referring_page(request))
     return HttpResponseClientRedirect(target.url)
 

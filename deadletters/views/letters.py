@@ -10,7 +10,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.models import DeadLetter
@@ -40,20 +41,20 @@ class ListContext:
 
 
 @needs(access.VIEW)
-@require_GET
+@require_safe
 def home(_request: HttpRequest) -> HttpResponse:
     """Send the reader to the list."""
     return redirect("deadletters:letters")
 
 
 @needs(access.VIEW)
-@require_GET
+@require_safe
 def letter_list(request: HttpRequest) -> HttpResponse:
     """Show a page of the list; 400 with the reason for a filter that is not understood."""
     now = timezone.now()
     template = "_results.html" if wants_fragment(request) else "list.html"
     try:
-        filters = LetterFilter.parse(request.GET.dict())
+        filters = _filters(request)
     except BadFilter as exc:
         context = ListContext(filters=LetterFilter(), page=None, now=now, error=str(exc))
         return _render(request, template, vars(context), status=400)
@@ -61,15 +62,17 @@ def letter_list(request: HttpRequest) -> HttpResponse:
     nothing_ever = not page.rows and not letters.any_letter_exists()
     types = letters.types_in_use() if template == "list.html" else ()
     context = ListContext(filters=filters, page=page, now=now, nothing_ever=nothing_ever, types=types)
-    return _render(request, template, vars(context))
+    response = _render(request, template, vars(context))
+    here = filters.query(after=str(filters.after or ""))
+    return push_url(response, f"{request.path}?{here}" if here else request.path)
 
 
 @needs(access.VIEW)
-@require_GET
+@require_safe
 def newer(request: HttpRequest) -> HttpResponse:
     """Say how many letters died since the page was made; its rows stay where they are."""
     try:
-        filters = LetterFilter.parse(request.GET.dict())
+        filters = _filters(request)
     except BadFilter as exc:
         return HttpResponse(str(exc), status=400, content_type="text/plain")
     now = timezone.now()
@@ -78,19 +81,25 @@ def newer(request: HttpRequest) -> HttpResponse:
 
 
 @needs(access.VIEW)
-@require_GET
+@require_safe
 def detail(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Show one dead letter."""
     return _detail(request, dead_letter_id)
 
 
 @needs(access.VIEW)
-@require_GET
+@require_safe
 def live(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Return what changes by itself while a letter is recovering: its state and its timeline."""
     if not wants_fragment(request):
         return redirect("deadletters:letter", dead_letter_id)
-    return _fragment(request, dead_letter_id, "_live.html")
+    try:
+        context = _context(request, letters.get(dead_letter_id))
+    except NoSuchLetter:
+        return _no_such_letter(request)
+    if request.GET.get("seen") == context["seen"]:
+        return HttpResponse(status=204)
+    return _render(request, "_live.html", context)
 
 
 @needs(access.RECOVER)
@@ -131,6 +140,13 @@ def add_note(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     return redirect("deadletters:letter", dead_letter_id)
 
 
+def _filters(request: HttpRequest) -> LetterFilter:
+    for name, values in request.GET.lists():
+        if len(values) > 1:
+            raise BadFilter(f"The filter “{name[:40]}” is given {len(values)} times; once is enough.")
+    return LetterFilter.parse(request.GET.dict())
+
+
 def _said(recovery: triage.Recovery) -> str:
     by = recovery.by or _("somebody")
     at = f"{recovery.at:%Y-%m-%d %H:%M:%S} UTC" if recovery.at else _("an unknown time")
@@ -161,13 +177,16 @@ def _fragment(
 
 def _context(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
     deaths, notes = letters.deaths_of(letter), letters.notes_of(letter)
+    told = timeline.of(letter, deaths, notes)
     return {
         "letter": letter,
         "deaths": deaths,
         "latest": deaths[0] if deaths else None,
         "notes": notes,
         "subjects": letters.subjects_of(letter),
-        "timeline": timeline.of(letter, deaths, notes),
+        "failure_detail": letters.failure_detail_of(letter),
+        "timeline": told,
+        "seen": f"{letter.row_version}.{len(told.events)}",
         "may_recover": request.user.has_perm(access.RECOVER),
         "may_triage": request.user.has_perm(access.TRIAGE),
         "max_note": triage.MAX_NOTE,

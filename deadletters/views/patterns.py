@@ -3,12 +3,12 @@
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from deadletters.models import RecoveryStatus
 
 
-@require_GET
+@require_safe
 def patterns(request: HttpRequest) -> HttpResponse:
     """Show the components; 404 without DEBUG."""
     if not settings.DEBUG:

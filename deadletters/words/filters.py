@@ -71,7 +71,10 @@ class LetterFilter:
         for name, value in values.items():
             if len(value) > (500 if name == "type" else MAX_TEXT) or "\x00" in value:
                 raise BadFilter(f"The filter “{name}” is too long or holds a NUL.")
-        return cls(**{**values, **_parsed(values)})
+        after, size = values.pop("after", ""), values.pop("size", "50")
+        if size not in map(str, SIZES):
+            raise BadFilter(f"A page has {', '.join(map(str, SIZES))} rows.")
+        return cls(**values, after=Cursor.parse(after) if after else None, size=int(size))
 
     def __post_init__(self) -> None:
         _one_of("status", self.status, STATUSES)
@@ -129,9 +132,8 @@ class LetterFilter:
             "since": "since {}",
             "until": "until {}",
         }
-        phrases = [
-            said[name].format(value.replace("_", " ") if name == "status" else value) for name, value in self.parts()
-        ]
+        shown = {"status": _spaced, "reason": _spaced, "since": _time_words, "until": _time_words}
+        phrases = [said[name].format(shown.get(name, str)(value)) for name, value in self.parts()]
         return "Dead letters " + ", ".join(phrases) if phrases else "All dead letters"
 
     def query(self, **changes: str) -> str:
@@ -148,19 +150,21 @@ def reason_name(number: int) -> str:
         return str(number)
 
 
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _time_words(text: str) -> str:
+    """Say a time of a filter in words; one without a zone is in UTC."""
+    ago = _AGO.fullmatch(text)
+    if ago is None:
+        return text if datetime.fromisoformat(text).tzinfo else f"{text} UTC"
+    count, unit = int(ago[1]), _UNITS[ago[2]]
+    return f"{count} {unit if count != 1 else unit[:-1]} ago"
+
+
 def _reason_name(reason: FailureReason) -> str:
     return reason.name.lower()
-
-
-def _parsed(values: Mapping[str, str]) -> dict[str, Cursor | int]:
-    parsed: dict[str, Cursor | int] = {}
-    if "after" in values:
-        parsed["after"] = Cursor.parse(values["after"])
-    if "size" in values:
-        if values["size"] not in map(str, SIZES):
-            raise BadFilter(f"A page has {', '.join(map(str, SIZES))} rows.")
-        parsed["size"] = int(values["size"])
-    return parsed
 
 
 def _one_of(name: str, value: str, known: Mapping[str, object]) -> None:

@@ -70,6 +70,16 @@ document.addEventListener("click", (event) => {
   }
 });
 
+document.addEventListener("submit", (event) => {
+  if (event.target.matches("[data-sign-out]")) sessionStorage.clear();
+});
+
+// A click anywhere on a row opens it, unless something in it was meant or text is being selected.
+document.addEventListener("click", (event) => {
+  const row = event.target.closest("[data-row]");
+  if (row && !event.target.closest("a, button, input") && getSelection().isCollapsed) row.querySelector("a").click();
+});
+
 // --- keys
 
 function move(step) {
@@ -113,7 +123,7 @@ function markStale(element) {
   if (element.querySelector(".stale")) return;
   const note = document.createElement("span");
   note.className = "stale";
-  note.textContent = `not up to date since ${new Date().toLocaleTimeString()}`;
+  note.textContent = `${words.stale} ${new Date().toLocaleTimeString()}`;
   element.append(note);
 }
 
