@@ -14,6 +14,8 @@ from deadletters.embedded.places import Places, data_dir
 from deadletters.embedded.services import held, services, temporary_data_dir
 from deadletters.project.environment import env, given_broker_url, given_database_url
 
+SETTINGS = "deadletters.project.settings"
+
 
 def run_with_services(argv: Sequence[str]) -> int:
     """Run a command with DATABASE_URL and CELERY_BROKER_URL set; returns its exit code.
@@ -36,12 +38,15 @@ def run_with_services(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str], environment: dict[str, str], programs: Path | None) -> int:
-    path = os.environ.get("PATH", os.defpath)
+    environment = os.environ | environment
+    if environment.get("DJANGO_SETTINGS_MODULE") == SETTINGS:
+        del environment["DJANGO_SETTINGS_MODULE"]  # our Celery app set it; a test command has its own
     if programs is not None:
+        path = environment.get("PATH", os.defpath)
         environment["PATH"] = f"{path}{os.pathsep}{programs}"  # psql and pg_dump, behind the machine's own
     try:
         ending = processes.end_with_parent(signal.SIGTERM)
-        process = subprocess.Popen(argv, env=os.environ | environment, preexec_fn=ending)
+        process = subprocess.Popen(argv, env=environment, preexec_fn=ending)
     except FileNotFoundError:
         raise CannotStart(f"There is no command {argv[0]!r}.") from None
     except PermissionError:

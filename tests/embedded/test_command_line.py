@@ -56,6 +56,13 @@ def test_services_pass_arguments_on_as_they_are(start: Starter) -> None:
     assert finish(process) == "['-x', '--', 'a b']\n"
 
 
+def test_services_leave_the_choice_of_settings_to_the_command(start: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
+    process = start("services", "--", sys.executable, "-c", "import os; print(os.getenv('DJANGO_SETTINGS_MODULE'))")
+
+    assert finish(process) == "None\n"
+
+
 def test_services_say_when_there_is_no_such_command(start: Starter) -> None:
     process = start("services", "--", "no-such-command")
 
