@@ -80,9 +80,13 @@ class Shop:
 
 
 def _database_url() -> str:
-    parts = {name: quote(str(connection.settings_dict[name]), safe="") for name in ("USER", "PASSWORD", "HOST", "NAME")}
-    port = f":{connection.settings_dict['PORT']}" if connection.settings_dict["PORT"] else ""
-    return f"postgresql://{parts['USER']}:{parts['PASSWORD']}@{parts['HOST']}{port}/{parts['NAME']}"
+    """Return the URL of the test's own database, on a socket or a host."""
+    given = connection.settings_dict
+    user, password, name = (quote(str(given[part]), safe="") for part in ("USER", "PASSWORD", "NAME"))
+    host = given["HOST"] or given["OPTIONS"].get("host", "")
+    if host.startswith("/"):
+        return f"postgresql://{user}:{password}@/{name}?host={quote(host, safe='')}"
+    return f"postgresql://{user}:{password}@{host}:{given['PORT'] or 5432}/{name}"
 
 
 @pytest.fixture
