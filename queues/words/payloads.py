@@ -194,7 +194,7 @@ class _Parser:
     def _float(self, digits: str) -> float:
         value = float(digits)
         exponent = digits.lower().partition("e")[2]
-        if len(digits) > _SHOWN_DIGITS or len(exponent) > 5 or abs(int(exponent or 0)) > _SHOWN_DIGITS:
+        if len(digits) > _SHOWN_DIGITS or abs(int(exponent or 0)) > _SHOWN_DIGITS:
             self.loses = True
         elif (exponent and int(exponent) >= 0) or (value == 0 and digits.startswith("-")):
             self.restyles = True  # 1e3 comes back as the integer 1000, -0.0 as 0.0

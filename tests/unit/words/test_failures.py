@@ -311,6 +311,7 @@ def test_a_chain_of_three_hundred_links_is_cut_and_says_so() -> None:
     failure = attribution(attribute(chain_of(300), ORDER))
 
     assert "RuntimeError: link 299" in failure.trace
+    assert failure.trace.count("\nRuntimeError: link ") == 20
     assert failure.trace.endswith("… (cut, more than 20 exceptions)")
     assert len(failure.trace) < DEFAULT.trace + 100
 
@@ -329,8 +330,8 @@ def recursed(depth: int) -> BaseException:
     exc = raised(RecursionError("too deep"))
     assert exc.__traceback__ is not None
     here, trace = exc.__traceback__, exc.__traceback__
-    for _ in range(depth):
-        trace = TracebackType(trace, here.tb_frame, here.tb_lasti, recursed.__code__.co_firstlineno)
+    for number in range(depth):  # on two lines in turn: equal ones would be folded
+        trace = TracebackType(trace, here.tb_frame, here.tb_lasti, recursed.__code__.co_firstlineno + number % 2)
     return exc.with_traceback(trace)
 
 

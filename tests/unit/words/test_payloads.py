@@ -330,7 +330,7 @@ def test_a_limit_above_what_the_interpreter_can_read_is_no_recursion_error() -> 
 def test_the_depth_limit_is_the_deepest_that_is_read_and_sent(depth: int, fits: bool) -> None:
     value: Any = []
     for _ in range(depth - 1):
-        value = [value]
+        value = [value, {}]
 
     if fits:
         assert same(stored(encode_payload(value, limits=LIMITS)), value)

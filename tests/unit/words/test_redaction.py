@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,10 +50,11 @@ def test_mask_reaches_a_secret_at_any_depth(shape: list[str]) -> None:
     assert SECRET not in str(mask(value))
 
 
-def test_mask_hides_what_is_too_deep_to_look_at() -> None:
+@pytest.mark.parametrize("deeper", [lambda inner: [inner], lambda inner: {"in": inner}])
+def test_mask_hides_what_is_too_deep_to_look_at(deeper: Callable[[Any], Any]) -> None:
     value: Any = SECRET
     for _ in range(MAX_DEPTH + 10):
-        value = [value]
+        value = deeper(value)
 
     assert SECRET not in str(mask(value))
 
