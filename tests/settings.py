@@ -18,3 +18,6 @@ STORAGES = {
 RUN_DIR = Path(tempfile.mkdtemp(prefix="deadletters-test-"))
 atexit.register(shutil.rmtree, RUN_DIR, ignore_errors=True)
 QUEUES = {**PRODUCT_QUEUES, "RUN_DIR": RUN_DIR}
+
+# WhiteNoise warns of a folder that nobody has collected static files into.
+STATIC_ROOT = RUN_DIR

@@ -20,7 +20,8 @@ MAX_CHILDREN = 500
 MAX_TEXT = 4_000
 MAX_CUT_TEXT = 16_000
 OPEN_DEPTH = 3
-"""Levels that are open at first."""
+OPEN_SIZE = 10
+"""How many levels are open at first, and the largest branch among them; the outermost always is."""
 
 NO_LABEL = SafeString("")
 _SECRET_BRANCH = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
@@ -109,7 +110,7 @@ class _Tree:
             rows.append((format_html('<span class="quiet">… {} more</span>', f"{size - len(rows):,}"),))
         return format_html(
             "<details{}><summary>{}{} <span>{}</span> {}</summary><ul>{}</ul></details>",
-            SafeString(" open") if depth < OPEN_DEPTH else "",
+            SafeString(" open") if depth == 0 or (depth < OPEN_DEPTH and size <= OPEN_SIZE) else "",
             label,
             braces[0],
             f"{size:,}",

@@ -123,7 +123,7 @@ class LetterFilter:
     def words(self) -> str:
         """Say the filter in English."""
         said = {
-            "status": "state {}",
+            "status": "in state {}",
             "type": "type {}",
             "reason": "reason {}",
             "source": "from the {}",

@@ -1,0 +1,293 @@
+"""The list: newest first, whole with equal times, filtered by what the address says or refused."""
+
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from deadletters.models import RecoveryStatus
+from deadletters.queries import letters
+from deadletters.words.filters import LetterFilter
+from tests.factories import NOON, a_letter
+from tests.web.conftest import HTMX
+
+pytestmark = pytest.mark.django_db
+
+
+def found(page, **parameters):
+    """Return the ids on the page that the parameters name."""
+    response = page.get("/letters/", parameters)
+    assert response.status_code == 200, response.content.decode()
+    return [row.letter.pk for row in response.context["page"].rows]
+
+
+def walk(page, **parameters):
+    """Return the ids of all pages, following "Older"."""
+    ids, after = [], ""
+    while True:
+        response = page.get("/letters/", {**parameters, "after": after})
+        shown = response.context["page"]
+        ids += [row.letter.pk for row in shown.rows]
+        if shown.next is None:
+            return ids
+        after = str(shown.next)
+
+
+def test_the_newest_come_first(page):
+    old, new = a_letter(dead_lettered_at=NOON), a_letter(dead_lettered_at=NOON + timedelta(seconds=1))
+
+    assert found(page) == [new.pk, old.pk]
+
+
+def test_pages_lose_and_repeat_nothing_with_equal_times_and_microseconds(page):
+    at = NOON.replace(microsecond=123_456)
+    times = [at] * 30 + [at + timedelta(microseconds=1)] * 15 + [at - timedelta(microseconds=1)] * 15
+    made = {a_letter(dead_lettered_at=moment).pk for moment in times}
+
+    walked = walk(page, size="25")
+    assert len(walked) == 60
+    assert set(walked) == made
+
+
+def test_pages_stay_whole_while_new_letters_arrive(page):
+    first = [a_letter(dead_lettered_at=NOON + timedelta(seconds=n)).pk for n in range(30)]
+    shown = page.get("/letters/", {"size": "25"}).context["page"]
+    a_letter(dead_lettered_at=NOON + timedelta(hours=1))
+
+    rest = found(page, size="25", after=str(shown.next))
+    assert [row.letter.pk for row in shown.rows] + rest == first[::-1]
+
+
+def test_a_filter_finds_its_letters_only(page):
+    wanted = a_letter(
+        message_type="billing.ChargeCard",
+        failure_reason=4,
+        status=RecoveryStatus.HELD,
+        source_table="wh_outbox",
+        error="CardDeclined: no funds",
+        subjects=[("order", "42")],
+        dead_lettered_at=NOON,
+    )
+    a_letter(dead_lettered_at=NOON + timedelta(hours=2), subjects=[("order", "43")])
+
+    for parameters in (
+        {"type": "billing.ChargeCard"},
+        {"reason": "validation_error"},
+        {"status": "held"},
+        {"source": "outbox"},
+        {"subject": "order:42"},
+        {"q": "cARDdeclined"},
+        {"q": "billing.charge"},
+        {"until": "2026-01-15T13:00"},
+        {"since": "2026-01-15T11:59:59+00:00", "until": "2026-01-15T12:00:01Z"},
+    ):
+        assert found(page, **parameters) == [wanted.pk], parameters
+
+
+def test_since_counts_back_from_now(page):
+    from django.utils import timezone
+
+    recent = a_letter(dead_lettered_at=timezone.now() - timedelta(minutes=59))
+    a_letter(dead_lettered_at=timezone.now() - timedelta(minutes=61))
+
+    assert found(page, since="1h") == [recent.pk]
+
+
+def test_a_text_that_is_an_id_finds_letter_message_and_stream_exactly(page):
+    stream = uuid4()
+    letter = a_letter(stream_id=stream)
+    a_letter(error=f"ValueError: {letter.pk} {letter.source_id} {stream}")
+
+    for identity in (letter.pk, letter.source_id, stream, stream.hex, str(stream).upper()):
+        assert found(page, q=str(identity)) == [letter.pk]
+
+
+def test_like_wildcards_in_a_text_are_only_characters(page):
+    percent = a_letter(error="ValueError: 100% wrong_")
+    a_letter(error="ValueError: 1000 wrongs")
+
+    assert found(page, q="100%") == [percent.pk]
+    assert found(page, q="wrong_") == [percent.pk]
+    assert found(page, q="\\") == []
+
+
+def test_a_subject_may_hold_colons_and_anything_else(page):
+    letter = a_letter(subjects=[("urn:x", "1"), ("order", "a:b&c=d #<é>")])
+
+    content = page.get("/letters/", {"subject": "order:a:b&c=d #<é>"})
+    assert [row.letter.pk for row in content.context["page"].rows] == [letter.pk]
+
+
+def test_a_type_longer_than_its_index_is_compared_whole(page):
+    long = a_letter(message_type="t" * 300)
+    a_letter(message_type="t" * 299)
+
+    assert found(page, type="t" * 300) == [long.pk]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "stauts=open",
+        "status=zombie",
+        "status=open&status=held",
+        "source=inbx",
+        "reason=nope",
+        "reason=4",
+        "subject=order",
+        "since=yesterday",
+        "since=24",
+        "until=2026-13-01",
+        "since=99999d",
+        "size=7",
+        "size=abc",
+        "after=xyz",
+        "after=20260115T120000.000000_zz",
+        "q=a%00b",
+        "q=" + "x" * 201,
+    ],
+)
+def test_what_is_not_understood_is_400_with_a_sentence_and_never_no_filter(page, query):
+    a_letter(error="must not be shown")
+
+    for headers in ({}, HTMX):
+        response = page.get(f"/letters/?{query}", headers=headers)
+        assert response.status_code == 400
+        assert "That filter is not understood." in response.content.decode()
+        assert "must not be shown" not in response.content.decode()
+    assert page.get(f"/letters/newer?{query}").status_code == 400
+
+
+def test_the_filter_says_itself(page):
+    content = page.get("/letters/", {"status": "given_up", "q": "<b>", "since": "1h"}).content.decode()
+
+    assert "Dead letters in state given up, with “&lt;b&gt;” in them, since 1 hour ago" in content
+
+
+def test_empty_fields_of_the_form_are_no_filter_and_leave_the_address(page):
+    letter = a_letter()
+
+    response = page.get("/letters/?q=&status=&type=&since=2400h&until=", headers=HTMX)
+    assert response.headers["HX-Push-Url"] == "/letters/?since=2400h"
+    assert [row.letter.pk for row in response.context["page"].rows] == [] or letter
+
+
+def test_the_empty_list_says_which_kind_of_empty_it_is(page):
+    assert "Nothing has died." in page.get("/letters/").content.decode()
+
+    a_letter()
+    content = page.get("/letters/", {"q": "unheard of"}).content.decode()
+    assert "No dead letter matches." in content
+    assert "Clear the filter" in content
+
+
+def test_superseded_letters_are_not_listed(page):
+    survivor = a_letter()
+    a_letter(source_id=survivor.source_id, superseded_by=survivor.pk)
+
+    assert found(page) == [survivor.pk]
+
+
+def test_a_row_says_what_it_is_in_words(page):
+    a_letter(status=RecoveryStatus.RECOVERING, deaths=2, subjects=[("order", "42"), ("customer", "7"), ("sku", "x")])
+    a_letter(error=None, status=RecoveryStatus.PERMANENTLY_FAILED)
+    a_letter(error="")
+
+    content = page.get("/letters/").content.decode()
+    for said in ("Recovering", "2×", "+2", "Given up", "no reason recorded", "empty reason", "Inbox"):
+        assert said in content
+
+
+def test_secrets_in_an_error_line_are_masked(page):
+    a_letter(error="HTTPError: https://user:hunter2@pay.example/ said no, token=abcdef123")
+
+    content = page.get("/letters/").content.decode()
+    assert "hunter2" not in content
+    assert "abcdef123" not in content
+
+
+def test_the_number_of_queries_does_not_depend_on_the_rows(page):
+    counts = []
+    for _ in range(2):
+        for _ in range(12):
+            a_letter(subjects=[("order", "1"), ("order", "2")])
+        page.get("/letters/")
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            page.get("/letters/")
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+    assert counts[0] <= 9
+
+
+def test_the_list_reads_no_heavy_column(page):
+    a_letter()
+
+    with CaptureQueriesContext(connection) as queries:
+        page.get("/letters/", {"q": "no such", "subject": "order:42"})
+        page.get("/letters/")
+    read = " ".join(query["sql"] for query in queries)
+    for column in ("envelope", "error_text", "metadata", "source_row", "failure_detail"):
+        assert f'"{column}"' not in read
+
+
+def test_a_text_is_looked_for_in_the_newest_only_and_the_page_says_so(page, monkeypatch):
+    monkeypatch.setattr(letters, "SEARCHED", 2)
+    a_letter(error="needle", dead_lettered_at=NOON)
+    for _ in range(2):
+        a_letter(error="hay", dead_lettered_at=NOON + timedelta(hours=1))
+
+    response = page.get("/letters/", {"q": "needle"})
+    assert response.context["page"].rows == []
+    assert "The text was looked for in the newest 50,000 of them." in response.content.decode()
+    assert "newest 50,000" not in page.get("/letters/", {"q": "needle", "until": "2026-01-15T12:30"}).content.decode()
+
+
+def test_counts_are_capped(page, monkeypatch):
+    monkeypatch.setattr(letters, "COUNT_CAP", 2)
+    for _ in range(4):
+        a_letter()
+
+    assert "10,000+" in page.get("/letters/").content.decode()
+
+
+def test_newer_letters_are_counted_and_offered_while_the_rows_stay(page):
+    a_letter(dead_lettered_at=NOON)
+    shown = page.get("/letters/").context["page"]
+    for second in (0, 1):
+        a_letter(dead_lettered_at=NOON + timedelta(seconds=second), dead_letter_id=UUID(int=2**128 - 1 - second))
+
+    content = page.get("/letters/newer", {"after": str(shown.newest)}, headers=HTMX).content.decode()
+    assert "2" in content
+    assert "newer dead letters" in content
+    newest = page.get("/letters/").context["page"].newest
+    assert page.get("/letters/newer", {"after": str(newest)}, headers=HTMX).content.strip() == b""
+
+
+def test_newer_ones_are_counted_under_the_same_filter(page):
+    a_letter(dead_lettered_at=NOON, error="one")
+    shown = page.get("/letters/", {"q": "one"}).context["page"]
+    a_letter(dead_lettered_at=NOON + timedelta(seconds=1), error="two")
+
+    response = page.get("/letters/newer", {"after": str(shown.newest), "q": "one"}, headers=HTMX)
+    assert response.content.strip() == b""
+
+
+def test_htmx_gets_the_results_only_and_a_history_restore_the_page(page):
+    a_letter()
+
+    fragment = page.get("/letters/", headers=HTMX).content.decode()
+    assert "<html" not in fragment
+    assert 'id="results"' in fragment
+    restored = page.get("/letters/", headers={**HTMX, "HX-History-Restore-Request": "true"}).content.decode()
+    assert "<html" in restored
+
+
+def test_a_query_string_is_what_the_filter_says():
+    filters = LetterFilter.parse({"type": "a b&c", "subject": "order:é", "size": "25", "after": ""})
+
+    assert filters.query() == "type=a+b%26c&subject=order%3A%C3%A9&size=25"
+    assert filters.query(subject="") == "type=a+b%26c&size=25"
