@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from queues.sending import Receipt, send, send_many
+    from queues.words.errors import InvalidMessage
     from queues.words.failures import Failure, Subject, attribute, attributed, attribution, detail
     from queues.words.handlers import handles
     from queues.words.messages import Message, NewMessage
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Delay": "queues.words.outcomes",
     "Failure": "queues.words.failures",
+    "InvalidMessage": "queues.words.errors",
     "Message": "queues.words.messages",
     "NewMessage": "queues.words.messages",
     "Receipt": "queues.sending",
@@ -33,6 +35,7 @@ _HOMES = {
 __all__ = [
     "Delay",
     "Failure",
+    "InvalidMessage",
     "Message",
     "NewMessage",
     "Receipt",

@@ -64,7 +64,14 @@ def send_many(new: Sequence[NewMessage]) -> list[Receipt]:
     stored = messages.insert(rows)
     if stored:
         wakeups.wake("wh_inbox")
-    return [Receipt(message_id=row.message_id, is_new=row.message_id in stored) for row in rows]
+    return [Receipt(message_id=row.message_id, is_new=_is_new(row.message_id, stored)) for row in rows]
+
+
+def _is_new(message_id: UUID, stored: set[UUID]) -> bool:
+    """Say whether the id was stored; of one that was sent twice at once, the first is the new one."""
+    is_new = message_id in stored
+    stored.discard(message_id)
+    return is_new
 
 
 def _row(message: NewMessage) -> messages.Row:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from types import FrameType
 
-from queues.words.chain import walk
+from queues.words.chain import Carrier, walk
 from queues.words.text import bounded, text_of
 
 HEADER = "Traceback (most recent call last):"
@@ -22,9 +22,14 @@ class TraceBounds:
 
 
 def name_and_text(exc: BaseException) -> str:
-    """Return "Type: text" as a traceback writes it, with the module of a type that is not built in."""
+    """Return "Type: text" as a traceback writes it, with the module of a type that is neither built in nor ours.
+
+    One that carries another, as `Terminal` does, says what that one says.
+    """
+    if isinstance(exc, Carrier) and exc.carried is not None:
+        return name_and_text(exc.carried)
     kind = type(exc)
-    inside = kind.__module__ in ("builtins", "__main__")
+    inside = kind.__module__ in ("builtins", "__main__") or kind.__module__.startswith("queues.words.")
     name = kind.__qualname__ if inside else f"{kind.__module__}.{kind.__qualname__}"
     text = text_of(exc)
     return f"{name}: {text}" if text else name

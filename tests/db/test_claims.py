@@ -329,7 +329,8 @@ def test_a_swallowed_database_error_is_a_failure_not_a_success(handlers, inbox_r
         try:
             with connection.cursor() as cursor:
                 cursor.execute(
-                    "INSERT INTO wh_inbox (message_id, message_type, event_data) SELECT message_id, '', '{}' FROM wh_inbox"
+                    "INSERT INTO wh_inbox (message_id, message_type, event_data)"
+                    " SELECT message_id, '', '{}' FROM wh_inbox"
                 )
         except IntegrityError:
             pass

@@ -25,7 +25,8 @@ def move(source_id, letter_id=None, source="wh_inbox", error="boom", force=False
 def test_the_seven_arguments_of_the_source_move_a_row_written_by_hand(sql):
     message_id, letter_id = uuid.uuid4(), uuid.uuid4()
     sql(
-        "INSERT INTO wh_inbox (message_id, message_type, event_data, attempts) VALUES (%s, 'by.Hand', '{\"a\": 1}', 11)",
+        "INSERT INTO wh_inbox (message_id, message_type, event_data, attempts)"
+        " VALUES (%s, 'by.Hand', '{\"a\": 1}', 11)",
         message_id,
     )
 
@@ -125,10 +126,12 @@ def test_the_letter_rebuilds_the_row_completely(sql):
     """Every column of the row comes back, but for what a new life resets."""
     message_id = send("test.Any", {"n": 12345678901234567890.5, "text": "é\u2028"}, stream="order-7").message_id
     sql(
-        "UPDATE wh_inbox SET scope = '{\"tenant\": 3}', is_event = true, flags = 5, priority = 100, handler_name = 'h.H',"
+        "UPDATE wh_inbox SET scope = '{\"tenant\": 3}', is_event = true, flags = 5, priority = 100,"
+        " handler_name = 'h.H',"
         " partition_number = 9, status = 3, max_attempts = 4, max_delays = -1, attempts = 3, delays = 1, releases = 1,"
         " error = 'last', failure_detail = '{\"detail\": {\"a\": 1}}', failure_reason = 8, source_commit_sequence = 77,"
-        " source_service_id = gen_random_uuid(), chain_emitted_at = now(), envelope_raw = '\\x00ff', received_at = now() - interval '1 day'"
+        " source_service_id = gen_random_uuid(), chain_emitted_at = now(),"
+        " envelope_raw = '\\x00ff', received_at = now() - interval '1 day'"
     )
     (before,) = sql("SELECT * FROM wh_inbox")
     letter_id = move(message_id)
