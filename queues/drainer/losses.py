@@ -1,20 +1,15 @@
 """What dead drainers of this host left behind: one run charged, the rest given back at once."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from uuid import UUID
 
 import structlog
 from django.db import transaction
 
-from queues import instances
-from queues.conf import conf
 from queues.drainer import recording
-from queues.drainer.runs import Turn, lost
+from queues.drainer.runs import Turn, log_without_run, lost
 from queues.runfile import Noted, orphan
 from queues.store import claims
 from queues.store.claims import Claimed, Held
-from queues.store.outcomes import Event, append_log
 from queues.words.errors import ClaimLost
 from queues.words.handlers import registry
 from queues.words.outcomes import OutcomeKind
@@ -38,7 +33,8 @@ def _settle(noted: Noted) -> None:
     if noted.running is not None:
         for row in claims.read(noted.source, [noted.running]):
             _charge(noted, row)
-        _log_released(noted, rest)
+        released = claims.held_under(noted.source, noted.token, rest)
+        log_without_run(noted.source, released, OutcomeKind.RELEASED)
     Held(source=noted.source, token=noted.token, messages=noted.messages, streams=noted.streams).release()
     log.warning("drainer_lost", instance_id=str(noted.instance_id), running=str(noted.running), others=len(rest))
 
@@ -51,21 +47,3 @@ def _charge(noted: Noted, row: Claimed) -> None:
             recording.write([lost(turn if row.was_started else turn.one_run_later())], noted.token)
     except ClaimLost:
         log.info("lost_run_settled_elsewhere", message_id=str(row.message_id))
-
-
-def _log_released(noted: Noted, message_ids: Sequence[UUID]) -> None:
-    if conf().delivery_log == "off":
-        return
-    events = [
-        Event(
-            message_id=row.message_id,
-            life=row.life,
-            attempt=row.attempts,
-            outcome=OutcomeKind.RELEASED,
-            failure=None,
-            started_at=None,
-            duration_ms=None,
-        )
-        for row in claims.held_under(noted.source, noted.token, message_ids)
-    ]
-    append_log(noted.source, events, worker=instances.current().id, generation=conf().generation)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -206,19 +206,27 @@ def lost(turn: Turn, *, last_reported: str | None = None) -> Result:
 
 def log_loss(turn: Turn) -> None:
     """Write a lost run to the delivery log when the message runs on; a death writes its own."""
-    if turn.is_spent:
+    if not turn.is_spent:
+        log_without_run(turn.source, [turn.row], OutcomeKind.WORKER_LOST)
+
+
+def log_without_run(source: str, rows: Sequence[Claimed], outcome: OutcomeKind) -> None:
+    """Write an event for rows whose handler did not report; nothing when the log is off."""
+    if conf().delivery_log == "off":
         return
-    row = turn.row
-    event = Event(
-        message_id=row.message_id,
-        life=row.life,
-        attempt=row.attempts,
-        outcome=OutcomeKind.WORKER_LOST,
-        failure=None,
-        started_at=None,
-        duration_ms=None,
-    )
-    append_log(turn.source, [event], worker=instances.current().id, generation=conf().generation)
+    events = [
+        Event(
+            message_id=row.message_id,
+            life=row.life,
+            attempt=row.attempts,
+            outcome=outcome,
+            failure=None,
+            started_at=None,
+            duration_ms=None,
+        )
+        for row in rows
+    ]
+    append_log(source, events, worker=instances.current().id, generation=conf().generation)
 
 
 def given_back(turn: Turn) -> Result:
