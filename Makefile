@@ -16,7 +16,7 @@ test: $(INSTALLED)
 lint: $(INSTALLED)
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
-	find templates -name '*.html' -exec $(PY) -m djade --check --target-version 5.2 {} +
+	find templates -name '*.html' -exec .venv/bin/djade --check --target-version 5.2 {} +
 	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-cache
 	$(SERVICES) $(PY) -m mypy
 	DEADLETTERS_HTTPS=on $(SERVICES) $(PY) manage.py check --deploy --fail-level WARNING
