@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ LOG_MODES = ("off", "failures", "all")
 
 
 def _default_run_dir() -> Path:
-    return Path(tempfile.gettempdir()) / f"deadletters-{os.getuid()}" / "run"
+    """Return a folder for this user and database: projects on one host must not sweep each other's runs."""
+    database = settings.DATABASES["default"]
+    name = ":".join(str(database.get(part, "")) for part in ("HOST", "PORT", "NAME"))
+    return Path(tempfile.gettempdir()) / f"deadletters-{os.getuid()}" / sha256(name.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
