@@ -73,4 +73,4 @@ def sign_in(page: Page, name: str, target: str = "/") -> None:
     page.get_by_label("User name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_load_state()
+    page.wait_for_url(lambda url: "/accounts/login/" not in url)

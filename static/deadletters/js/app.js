@@ -3,10 +3,14 @@
 const THEMES = ["system", "light", "dark"];
 const root = document.documentElement;
 
+function sayTheme(button) {
+  button.setAttribute("aria-label", `${button.getAttribute("aria-label").split(":")[0]}: ${root.dataset.theme}`);
+}
+
 function switchTheme(button) {
   const next = THEMES[(THEMES.indexOf(root.dataset.theme) + 1) % THEMES.length];
   root.dataset.theme = next;
-  button.setAttribute("aria-label", `${button.getAttribute("aria-label").split(":")[0]}: ${next}`);
+  sayTheme(button);
   try {
     localStorage.setItem("deadletters-theme", next);
   } catch {
@@ -151,5 +155,6 @@ document.addEventListener("htmx:afterSwap", (event) => {
   restoreDrafts(event.detail.target ?? document);
 });
 
+document.querySelectorAll("[data-theme-switch]").forEach(sayTheme);
 localTimes(document);
 restoreDrafts(document);
