@@ -22,9 +22,9 @@ class Part:
 
 def parts_of(text: str) -> Sequence[Part]:
     """Split an error text into its message and its frames; one without a Python traceback is all message."""
-    message, header, trace = text.partition("\n" + _HEADER)
-    parts = [Part(text=message, is_folded=False, frames=0, is_message=True)]
-    blocks = list(_blocks((header + trace).strip("\n").split("\n"))) if header else []
+    message, header, trace = ("", "\n", text) if text.startswith(_HEADER) else text.partition("\n" + _HEADER)
+    parts = [Part(text=message, is_folded=False, frames=0, is_message=True)] if message or not header else []
+    blocks = list(_blocks((header + trace).removeprefix("\n").split("\n"))) if header else []
     for is_library, group in groupby(blocks, key=lambda block: block[0]):
         members = [block for _, block in group]
         lines = [line for block in members for line in block]

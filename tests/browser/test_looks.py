@@ -150,3 +150,20 @@ def test_the_admin_works_under_the_policy(open_page, name):
 
     page.goto(reverse(f"admin:{name}_changelist"))
     expect(page.locator("#changelist")).to_be_visible()
+
+
+def test_the_schedule_is_edited_in_the_admin_under_the_policy(open_page):
+    from django_celery_beat.models import IntervalSchedule, PeriodicTask
+
+    a_user("root", is_staff=True, is_superuser=True)
+    schedule = IntervalSchedule.objects.create(every=5, period="seconds")
+    task = PeriodicTask.objects.create(name="a tick", task="queues.drain", interval=schedule)
+    page = open_page()
+    sign_in(page, "root")
+
+    page.goto(reverse("admin:django_celery_beat_periodictask_change", args=[task.pk]))
+    page.get_by_label("Description").fill("every five seconds")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".messagelist .success")).to_be_visible()
+    task.refresh_from_db()
+    assert task.description == "every five seconds"

@@ -1,0 +1,61 @@
+"""The hot reads of the list use their indexes."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from deadletters.queries import letters
+from deadletters.words.filters import Cursor, LetterFilter
+from tests.factories import NOON
+
+pytestmark = pytest.mark.django_db
+
+FILL = """
+INSERT INTO wh_dead_letters (dead_letter_id, source_table, source_id, message_type, envelope, failure_reason,
+                             attempts_when_dlq, generation, dead_lettered_at, recovery_status, recovered_at)
+SELECT gen_random_uuid(), 'wh_inbox', gen_random_uuid(), 'type.' || n %% 50, '{}', n %% 9, 1, '', %s - n * interval '1 s',
+       CASE n %% 20 WHEN 0 THEN 0 ELSE 3 END, %s
+  FROM generate_series(1, 6000) n
+"""
+SUBJECTS = """
+INSERT INTO dead_letter_subjects (dead_letter_id, position, type, id, subject_key)
+SELECT dead_letter_id, 0, 'order', dead_letter_id::text, dead_letter_subject_key('order', dead_letter_id::text)
+  FROM wh_dead_letters
+"""
+
+
+@pytest.fixture
+def many():
+    """Six thousand letters of fifty types, one in twenty of them open."""
+    with connection.cursor() as cursor:
+        cursor.execute(FILL, [NOON, NOON])
+        cursor.execute(SUBJECTS)
+        cursor.execute("ANALYZE wh_dead_letters, dead_letter_subjects")
+
+
+def plan(filters):
+    matching = letters._after(letters._matching(filters, timezone.now()), filters.after)
+    ordered = matching.order_by("-dead_lettered_at", "-dead_letter_id")
+    return ordered.only(*letters.LIST_FIELDS)[:51].explain()
+
+
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        (LetterFilter(), "wh_dead_letters_newest"),
+        (LetterFilter(after=Cursor(at=NOON - timedelta(hours=1), id=letters.UUID(int=5))), "wh_dead_letters_newest"),
+        (LetterFilter(status="open"), "wh_dead_letters_by_status"),
+        (LetterFilter(reason="validation_error"), "wh_dead_letters_by_reason"),
+        (LetterFilter(type="type.7"), "wh_dead_letters_by_type"),
+        (LetterFilter(subject="order:42"), "dead_letter_subjects_key"),
+        (LetterFilter(q="0192f0c0-1111-7000-8000-00000000aaaa"), "wh_dead_letters_by_source"),
+    ],
+    ids=["newest", "a later page", "state", "reason", "type", "subject", "id"],
+)
+def test_a_page_is_read_by_its_index_and_not_sorted_whole(many, filters, index):
+    chosen = plan(filters)
+
+    assert index in chosen
+    assert "Seq Scan on wh_dead_letters" not in chosen
