@@ -78,7 +78,7 @@ def test_a_claim_updates_rows_in_their_own_page():
         assert cursor.fetchone() == (rows_before,)
         cursor.execute("SELECT pg_stat_get_xact_tuples_hot_updated('wh_inbox'::regclass)")
         (in_place,) = cursor.fetchone()
-    assert in_place > 0.85 * rows_before, "the lease makes a row larger, so a full page lets a few go elsewhere"
+    assert in_place > 0.75 * rows_before, "the lease makes a row larger, so a full page lets a few go elsewhere"
 
 
 @pytest.mark.django_db
