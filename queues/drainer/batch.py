@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from django.db import DatabaseError, connection, transaction
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
 
 from queues.conf import conf
 from queues.drainer import recording

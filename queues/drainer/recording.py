@@ -7,7 +7,8 @@ from random import random
 from uuid import UUID
 
 import structlog
-from django.db import DatabaseError, transaction
+from django.db import Error as DatabaseError
+from django.db import transaction
 
 from queues import instances
 from queues.conf import conf, dead_letter_store

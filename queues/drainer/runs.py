@@ -150,9 +150,9 @@ def _run(turn: Turn, message: Message, call: Any) -> Result:
     started_at, clock = datetime.now(UTC), time.monotonic()
     try:
         call(turn, message)
-    except ConnectionBroken:
+    except (ConnectionBroken, KeyboardInterrupt):
         raise
-    except Exception as exc:
+    except BaseException as exc:  # a handler that calls sys.exit() has failed; it must not end the drain uncharged
         outcome = failed(turn, exc)
     else:
         outcome = {"kind": OutcomeKind.SUCCESS}
@@ -172,12 +172,12 @@ def _call_in_savepoint(turn: Turn, message: Message) -> None:
             with connection.cursor() as cursor:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
             _refuse_broken()
-    except Exception as exc:
+    except BaseException as exc:
         _refuse_broken(exc)
         raise
 
 
-def _refuse_broken(cause: Exception | None = None) -> None:
+def _refuse_broken(cause: BaseException | None = None) -> None:
     raw = connection.connection
     if raw is None or raw.closed or raw.info.transaction_status != TransactionStatus.INTRANS:
         raise ConnectionBroken from cause

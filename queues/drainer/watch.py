@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
+from django.db import connection
 
 from queues.conf import conf
 from queues.store.claims import Held

@@ -423,3 +423,78 @@ def test_a_log_that_cannot_be_written_never_fails_the_outcome(handlers, inbox_ro
     drain()
 
     assert inbox_row(message_id)["attempts"] == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, BaseException])
+def test_a_handler_that_tries_to_end_the_process_has_failed(handlers, inbox_row, kind):
+    @handles("test.Exit")
+    def leave(message):
+        raise kind(3)
+
+    handles("test.N")(lambda message: None)
+    message_id = send("test.Exit", {}).message_id
+    send_numbers(3)
+    report = drain()
+
+    assert report.counts["success"] == 3
+    assert inbox_row(message_id)["attempts"] == 1
+    assert kind.__name__ in inbox_row(message_id)["error"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_handler_that_closes_the_connection_is_charged_and_loses_nothing(handlers, inbox_row):
+    @handles("test.Close")
+    def close(message):
+        connection.close()
+
+    handles("test.N")(lambda message: None)
+    send_numbers(3)
+    message_id = send("test.Close", {}).message_id
+    drain()
+    drain()
+
+    assert inbox_row(message_id)["attempts"] == 1
+    assert InboxMessage.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_callback_that_raises_takes_no_neighbours_callback_with_it(handlers):
+    called = []
+
+    @handles("test.Callback")
+    def callback(message):
+        def run():
+            if message.payload == 0:
+                raise ValueError
+            called.append(message.payload)
+
+        transaction.on_commit(run)
+
+    send_many([NewMessage(type="test.Callback", payload=n) for n in range(3)])
+    report = drain()
+
+    assert called == [1, 2]
+    assert report.counts["success"] == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_deferred_constraint_fails_its_own_message_only(handlers, sql, inbox_row):
+    sql(
+        "CREATE TABLE test_parent (id int PRIMARY KEY); CREATE TABLE test_child"
+        " (id int REFERENCES test_parent DEFERRABLE INITIALLY DEFERRED)"
+    )
+    try:
+
+        @handles("test.Child")
+        def child(message):
+            sql("INSERT INTO test_child VALUES (%s)", message.payload)
+
+        sql("INSERT INTO test_parent VALUES (1)")
+        receipts = send_many([NewMessage(type="test.Child", payload=n) for n in (1, 2, 1)])
+        drain()
+
+        assert [inbox_row(receipt.message_id) is None for receipt in receipts] == [True, False, True]
+        assert sql("SELECT count(*) AS n FROM test_child") == [{"n": 2}]
+    finally:
+        sql("DROP TABLE test_child, test_parent")
