@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
 from queues.conf import conf
@@ -101,7 +100,7 @@ class Batch:
             return False
         except Exception as exc:
             log.warning("group_rerun", source=self.source, messages=len(taken), error=str(exc)[:200])
-            connection.close_if_unusable_or_obsolete()
+            _drop_broken_connection()
             for item in taken:
                 self._run_alone(item)
         return True
@@ -135,35 +134,39 @@ class Batch:
         """Run one message in a transaction of its own, its start recorded first."""
         if item.row.stream_id in self._waiting_streams:
             return
+        certain = self._certain(item)
+        if isinstance(certain, Result):
+            self._record(certain)
+        elif certain is not None and self._start(item):
+            self._run_started(item, certain)
+
+    def _start(self, item: Item) -> bool:
+        is_held = claims.start(self.source, token=self.token, message_id=item.row.message_id)
+        if not is_held:
+            log.warning("claim_lost", source=self.source, message_id=str(item.row.message_id))
+        return is_held
+
+    def _run_started(self, item: Item, message: Message) -> None:
+        assert item.turn.handler is not None
+        if not item.turn.handler.atomic:
+            self._record(self._run(item, message, run_plain))
+            return
+        ran: list[Result] = []
         try:
-            result = self._commit_alone(item)
+            with transaction.atomic():
+                ran.append(self._run(item, message, run_atomic))
+                recording.write(ran, self.token)
+                _make_callbacks_robust()
         except _Broke as broke:
             self._after_broken_connection(broke)
         except ClaimLost:
             log.warning("claim_lost", source=self.source, message_id=str(item.row.message_id))
-        except DatabaseError as exc:
-            connection.close_if_unusable_or_obsolete()
-            self._record(_at_commit(item.turn, exc))
+        except Exception as exc:
+            log.warning("not_recorded", message_id=str(item.row.message_id), error=str(exc)[:200])
+            _drop_broken_connection()
+            self._record(_when_recording_failed(ran[0], exc))
         else:
-            if result is not None:
-                self._settle([result])
-
-    def _commit_alone(self, item: Item) -> Result | None:
-        certain = self._certain(item)
-        if not isinstance(certain, Message):
-            if certain is not None:
-                self._record(certain)
-            return None
-        if not claims.start(self.source, token=self.token, message_id=item.row.message_id):
-            raise ClaimLost
-        if item.turn.handler is not None and not item.turn.handler.atomic:
-            self._record(self._run(item, certain, run_plain))
-            return None
-        with transaction.atomic():
-            result = self._run(item, certain, run_atomic)
-            recording.write([result], self.token)
-            _make_callbacks_robust()
-        return result
+            self._settle(ran)
 
     # --- one message
 
@@ -247,11 +250,22 @@ class _Broke(Exception):
         self.item, self.cause = item, cause
 
 
-def _at_commit(turn: Turn, exc: DatabaseError) -> Result:
-    """Return what a run comes to that failed when it was recorded: a deadlock is nobody's fault."""
+def _when_recording_failed(result: Result, exc: Exception) -> Result:
+    """Return what a run comes to whose recording failed, so that its work is rolled back.
+
+    What it reported stands. A success does not: a deadlock is nobody's fault, anything else the run's.
+    """
+    if result.kind is not OutcomeKind.SUCCESS:
+        return result
     if getattr(exc.__cause__, "sqlstate", None) in (DEADLOCK, SERIALIZATION_FAILURE):
-        return given_back(turn)
-    return Result(turn=turn, attempts=turn.row.attempts + 1, **failed(turn, exc))
+        return given_back(result.turn)
+    return Result(turn=result.turn, attempts=result.attempts, **failed(result.turn, exc))
+
+
+def _drop_broken_connection() -> None:
+    """Close a connection that no longer works, so that the next statement opens another."""
+    if not connection.in_atomic_block and connection.connection is not None and not connection.is_usable():
+        connection.close()
 
 
 def _held_back_by(result: Result) -> set[UUID]:
