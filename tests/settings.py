@@ -1,10 +1,12 @@
 """Settings of the tests: those of the product, with quick password hashing and static files as they are."""
 
 import atexit
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
+from deadletters.project import settings as product
 from deadletters.project.settings import *  # noqa: F403
 from deadletters.project.settings import QUEUES as PRODUCT_QUEUES
 
@@ -21,3 +23,9 @@ QUEUES = {**PRODUCT_QUEUES, "RUN_DIR": RUN_DIR}
 
 # WhiteNoise warns of a folder that nobody has collected static files into.
 STATIC_ROOT = RUN_DIR
+
+# Test processes share a broker, and each has a database of its own: their wake-ups must not cross.
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    **getattr(product, "CELERY_BROKER_TRANSPORT_OPTIONS", {}),
+    "global_keyprefix": f"{os.environ.get('PYTEST_XDIST_WORKER', 'only')}-",
+}
