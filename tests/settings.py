@@ -25,7 +25,8 @@ QUEUES = {**PRODUCT_QUEUES, "RUN_DIR": RUN_DIR}
 STATIC_ROOT = RUN_DIR
 
 # Test processes share a broker, and each has a database of its own: their wake-ups must not cross.
-CELERY_BROKER_TRANSPORT_OPTIONS = {
-    **getattr(product, "CELERY_BROKER_TRANSPORT_OPTIONS", {}),
-    "global_keyprefix": f"{os.environ.get('PYTEST_XDIST_WORKER', 'only')}-",
-}
+if product.CELERY_BROKER_URL.startswith("redis"):
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        **product.CELERY_BROKER_TRANSPORT_OPTIONS,
+        "global_keyprefix": f"{os.environ.get('PYTEST_XDIST_WORKER', 'only')}-",
+    }
