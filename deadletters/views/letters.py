@@ -1,5 +1,6 @@
 """The list of dead letters, one dead letter, and what may be done to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,10 +27,14 @@ from queues.words.outcomes import FailureReason
 
 @dataclass(frozen=True, kw_only=True)
 class ListContext:
-    """What the list page shows; `error` instead of a page when the filter cannot be understood."""
+    """What the list page shows; `error` instead of a page when the filter cannot be understood.
+
+    `typed` fills the form, with what was given even if it was not understood.
+    """
 
     filters: LetterFilter
     page: letters.Page | None
+    typed: Mapping[str, Any]
     now: datetime
     error: str = ""
     nothing_ever: bool = False
@@ -56,12 +61,14 @@ def letter_list(request: HttpRequest) -> HttpResponse:
     try:
         filters = _filters(request)
     except BadFilter as exc:
-        context = ListContext(filters=LetterFilter(), page=None, now=now, error=str(exc))
+        context = ListContext(filters=LetterFilter(), page=None, typed=request.GET.dict(), now=now, error=str(exc))
         return _render(request, template, vars(context), status=400)
     page = letters.page(filters, now=now)
     nothing_ever = not page.rows and not letters.any_letter_exists()
     types = letters.types_in_use() if template == "list.html" else ()
-    context = ListContext(filters=filters, page=page, now=now, nothing_ever=nothing_ever, types=types)
+    context = ListContext(
+        filters=filters, page=page, typed=vars(filters), now=now, nothing_ever=nothing_ever, types=types
+    )
     response = _render(request, template, vars(context))
     here = filters.query(after=str(filters.after or ""))
     return push_url(response, f"{request.path}?{here}" if here else request.path)

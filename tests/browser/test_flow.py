@@ -174,3 +174,35 @@ def test_hostile_text_does_nothing(open_page, text):
     assert page.title() == f"{text} · Deadletters"
     assert page.locator("main img, main svg:not(.icon), main script, main [onerror], main b[hx-post]").count() == 0
     assert page.locator("[hx-post*=logout]").count() == 0
+
+
+def test_back_and_forth_shows_what_the_address_says(open_page):
+    for number in range(30):
+        a_letter(message_type=f"type.Number{number}")
+    page = open_page()
+    sign_in(page, "olga", "/letters/?size=25")
+    expect(page.locator("[data-row]")).to_have_count(25)
+
+    page.get_by_role("link", name="Older").click()
+    expect(page.locator("[data-row]")).to_have_count(5)
+    page.get_by_label("State").select_option("held")
+    expect(page.locator("#results")).to_contain_text("No dead letter matches.")
+    assert page.url.endswith("/letters/?status=held&size=25")
+    page.go_back()
+    expect(page.locator("[data-row]")).to_have_count(5)
+    expect(page.get_by_label("State")).to_have_value("")
+    page.go_back()
+    expect(page.locator("[data-row]")).to_have_count(25)
+    page.locator("[data-row] .number").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("type.Number29")
+
+
+def test_a_letter_that_dies_again_while_watched_says_so_and_can_be_recovered_again(open_page):
+    letter = a_letter(status=RecoveryStatus.RECOVERING)
+    page = open_page()
+    sign_in(page, "olga", f"/letters/{letter.pk}/")
+    expect(page.locator("#state")).to_contain_text("Recovering")
+
+    DeadLetter.objects.update(recovery_status=RecoveryStatus.PENDING, deaths=2, row_version=5)
+    expect(page.locator("#state")).to_contain_text("the last recovery failed again")
+    expect(page.get_by_role("button", name="Recover")).to_be_enabled()

@@ -99,7 +99,7 @@ def test_a_fragment_sends_a_signed_out_browser_to_the_sign_in_and_back_to_its_pa
 
 
 def test_a_signed_out_browser_is_never_sent_to_another_site(client):
-    headers = {**HTMX, "HX-Current-URL": "https://evil.example/letters/"}
+    headers = {**HTMX, "HX-Current-URL": "https://evil.example/elsewhere"}
 
     response = client.post(address("recover", a_letter()), headers=headers)
     assert response.headers["HX-Redirect"] == f"{reverse('login')}?next=/letters/"

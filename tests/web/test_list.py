@@ -160,6 +160,14 @@ def test_what_is_not_understood_is_400_with_a_sentence_and_never_no_filter(page,
     assert page.get(f"/letters/newer?{query}").status_code == 400
 
 
+def test_what_was_typed_stays_in_the_form_of_a_refused_filter(page):
+    content = page.get("/letters/", {"q": "card <b>", "since": "yesterday", "status": "held"}).content.decode()
+
+    assert 'value="card &lt;b&gt;"' in content
+    assert 'value="yesterday"' in content
+    assert '<option value="held" selected>' in content
+
+
 def test_the_filter_says_itself(page):
     content = page.get("/letters/", {"status": "given_up", "q": "<b>", "since": "1h"}).content.decode()
 

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.django_db
 FILL = """
 INSERT INTO wh_dead_letters (dead_letter_id, source_table, source_id, message_type, envelope, failure_reason,
                              attempts_when_dlq, generation, dead_lettered_at, recovery_status, recovered_at)
-SELECT gen_random_uuid(), 'wh_inbox', gen_random_uuid(), 'type.' || n %% 50, '{}', n %% 9, 1, '', %s - n * interval '1 s',
+SELECT gen_random_uuid(), 'wh_inbox', gen_random_uuid(), 'type.' || n %% 50, '{}', n %% 9, 1, '',
+       %s - n * interval '1 s',
        CASE n %% 20 WHEN 0 THEN 0 ELSE 3 END, %s
   FROM generate_series(1, 6000) n
 """
