@@ -15,9 +15,9 @@ pytestmark = pytest.mark.django_db
 FILL = """
 INSERT INTO wh_dead_letters (dead_letter_id, source_table, source_id, message_type, envelope, failure_reason,
                              attempts_when_dlq, generation, dead_lettered_at, recovery_status, recovered_at)
-SELECT gen_random_uuid(), 'wh_inbox', gen_random_uuid(), 'type.' || n %% 50, '{}', n %% 9, 1, '',
+SELECT gen_random_uuid(), 'wh_inbox', gen_random_uuid(), 'type.' || n %% 50, '{}', n %% 90, 1, '',
        %s - n * interval '1 s',
-       CASE n %% 20 WHEN 0 THEN 0 ELSE 3 END, %s
+       CASE n %% 100 WHEN 0 THEN 0 ELSE 3 END, %s
   FROM generate_series(1, 6000) n
 """
 SUBJECTS = """
@@ -29,7 +29,7 @@ SELECT dead_letter_id, 0, 'order', dead_letter_id::text, dead_letter_subject_key
 
 @pytest.fixture
 def many():
-    """Six thousand letters of fifty types, one in twenty of them open."""
+    """Six thousand letters of fifty types, one in a hundred of them open."""
     with connection.cursor() as cursor:
         cursor.execute(FILL, [NOON, NOON])
         cursor.execute(SUBJECTS)
