@@ -60,6 +60,11 @@ def is_handled_somewhere(message_type: str) -> bool:
     return _live().filter(metadata__types__contains=[message_type]).exists()
 
 
+def forget(instance_id: UUID) -> None:
+    """Forget a process that is known to be gone: it drains nothing any more."""
+    ServiceInstance.objects.filter(instance_id=instance_id).delete()
+
+
 def forget_the_dead() -> None:
     """Delete rows of processes that have been silent for a day."""
     ServiceInstance.objects.filter(last_heartbeat_at__lt=Now() - timedelta(days=1)).delete()

@@ -11,9 +11,7 @@ from queues.store import partitions
 @shared_task(name=wakeups.DRAIN_TASK, acks_late=True, ignore_result=True)
 def drain_source(source: str) -> None:
     """Drain a source for a while; ask for another drain while messages are due."""
-    if instances.draining_elsewhere(source) >= conf().drains_per_source:
-        return
-    if drain(source, seconds=conf().drain_seconds).more:
+    if drain(source, seconds=conf().drain_seconds, at_most=conf().drains_per_source).more:
         wakeups.send_wakeup(source)
 
 

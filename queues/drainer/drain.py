@@ -32,11 +32,22 @@ class Report:
         return self.counts.total()
 
 
-def drain(source: str, *, seconds: float | None, stopping: Callable[[], bool] = lambda: False) -> Report:
-    """Drain the source for at most `seconds` (None = until nothing is due), or until asked to stop."""
+def drain(
+    source: str,
+    *,
+    seconds: float | None,
+    at_most: int | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Report:
+    """Drain the source for at most `seconds` (None = until nothing is due), or until asked to stop.
+
+    at_most: do nothing when so many other processes drain the source already.
+    """
     until = None if seconds is None else time.monotonic() + seconds
     counts: Counter[OutcomeKind] = Counter()
     sweep(conf().run_dir)
+    if at_most is not None and instances.draining_elsewhere(source) >= at_most:
+        return Report()
     instances.beat(draining=source)
     run_file = RunFile(conf().run_dir, instances.current().id, capacity=conf().claim_batch)
     watch = Watch()

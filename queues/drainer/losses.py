@@ -5,6 +5,7 @@ from pathlib import Path
 import structlog
 from django.db import transaction
 
+from queues import instances
 from queues.drainer import recording
 from queues.drainer.runs import Turn, log_without_run, lost
 from queues.runfile import Noted, orphan
@@ -36,6 +37,7 @@ def _settle(noted: Noted) -> None:
         released = claims.held_under(noted.source, noted.token, rest)
         log_without_run(noted.source, released, OutcomeKind.RELEASED)
     Held(source=noted.source, token=noted.token, messages=noted.messages, streams=noted.streams).release()
+    instances.forget(noted.instance_id)
     log.warning("drainer_lost", instance_id=str(noted.instance_id), running=str(noted.running), others=len(rest))
 
 

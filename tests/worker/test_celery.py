@@ -3,7 +3,7 @@
 import pytest
 from django.conf import settings
 
-from queues import send
+from queues import send, wakeups
 from tests.worker.conftest import eventually
 
 
@@ -42,3 +42,17 @@ def test_a_killed_pool_process_is_replaced_and_the_others_work_goes_on(shop, wor
 
     eventually(lambda: shop.effects() == ["after"], "the work goes on")
     assert worker.poll() is None
+
+
+def test_a_killer_that_takes_every_pool_process_does_not_keep_the_next_drain_from_starting(shop, worker):
+    """The dead are swept before the living are counted: their rows still say that they drain."""
+    for n in range(3):
+        send("test.Kill", f"killer-{n}", max_attempts=1)
+    eventually(lambda: len(shop.starts("test.Kill")) == 1, "the first killer starts")
+    while len(shop.starts("test.Kill")) < 3:
+        before = len(shop.starts("test.Kill"))
+        wakeups.send_wakeup("wh_inbox")
+        eventually(lambda: len(shop.starts("test.Kill")) > before, "the next killer starts")  # noqa: B023
+    send("test.Good", "after")
+
+    eventually(lambda: shop.effects() == ["after"], "the work goes on")

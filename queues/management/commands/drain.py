@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand
 
 from queues.conf import conf
 from queues.drainer import drain
+from queues.store import partitions
 
 SOURCES = {"inbox": "wh_inbox"}
 
@@ -22,6 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Drain; a first SIGINT or SIGTERM lets the running message finish and gives the rest back."""
+        partitions.make_ahead(conf().delivery_log_months_ahead)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
