@@ -1,5 +1,6 @@
 """Tags of the pages: times, states, payload trees, tracebacks; all text is escaped, all secrets masked."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -118,6 +119,15 @@ def cause_words(cause: str | None) -> str:
 def source_name(source: str) -> str:
     """Return a source table's name for people."""
     return dict(Source.choices).get(source, source)
+
+
+_MODULE = re.compile(r"^(?:[A-Za-z_]\w*\.)+(?=[A-Z]\w*(?::|$))")
+
+
+@register.filter
+def without_module(line: str) -> str:
+    """Return an error line without its type's module, which would fill a narrow column."""
+    return _MODULE.sub("", line)
 
 
 @register.filter

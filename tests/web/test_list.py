@@ -299,3 +299,12 @@ def test_a_query_string_is_what_the_filter_says():
 
     assert filters.query() == "type=a+b%26c&subject=order%3A%C3%A9&size=25"
     assert filters.query(subject="") == "type=a+b%26c&size=25"
+
+
+def test_a_row_shows_the_errors_type_without_its_module_and_the_whole_line_on_hover(page):
+    a_letter(error="shop.errors.CardDeclined: 51")
+
+    shown = page.get("/letters/").content.decode()
+
+    assert ">CardDeclined: 51<" in shown
+    assert 'title="shop.errors.CardDeclined: 51"' in shown
