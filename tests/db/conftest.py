@@ -1,6 +1,8 @@
 """What the database tests share: handlers of one test, rows as they are, time that passes at once."""
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +10,22 @@ import pytest
 from django.db import connection
 
 from queues.words.handlers import Registry, registry
+
+
+def at_once(*actions: Callable[[], Any]) -> list[Any]:
+    """Run actions in threads that start together, each on a connection of its own; return what they returned."""
+    barrier = threading.Barrier(len(actions), timeout=20)
+
+    def run(action: Callable[[], Any]) -> Any:
+        try:
+            connection.ensure_connection()
+            barrier.wait()
+            return action()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return list(pool.map(run, actions, timeout=60))
 
 
 @pytest.fixture

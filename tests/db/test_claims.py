@@ -13,6 +13,7 @@ from queues.models import DeliveryLogEntry, InboxMessage
 from queues.store import claims
 from queues.testing import drain
 from queues.words.outcomes import Cause, FailureReason
+from tests.db.conftest import at_once
 
 LEASE = timedelta(seconds=30)
 
@@ -268,33 +269,21 @@ def test_two_drainers_on_one_inbox_run_each_message_once(sql):
     send_numbers(300)
     for stream in range(20):
         send_numbers(10, stream=f"s{stream}")
-    barrier, got, problems = threading.Barrier(2, timeout=20), [], []
+    got = []
 
     def drainer():
-        try:
-            barrier.wait()
-            while True:
-                rows, held = claim(limit=40, per_stream=5)
-                if not rows:
-                    return
-                with transaction.atomic():
-                    assert held.is_held()
-                    got.extend(row.message_id for row in rows)
-                    InboxMessage.objects.filter(message_id__in=held.messages).delete()
-                held.release()
-        except BaseException as exc:
-            problems.append(exc)
-            raise
-        finally:
-            connection.close()
+        while True:
+            rows, held = claim(limit=40, per_stream=5)
+            if not rows:
+                return
+            with transaction.atomic():
+                assert held.is_held()
+                got.extend(row.message_id for row in rows)
+                InboxMessage.objects.filter(message_id__in=held.messages).delete()
+            held.release()
 
-    threads = [threading.Thread(target=drainer) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    at_once(drainer, drainer)
 
-    assert not problems
     assert sorted(map(str, got)) == sorted(set(map(str, got)))
     assert len(got) + InboxMessage.objects.count() == 500
     drained, _ = claim(limit=500)

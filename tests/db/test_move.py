@@ -1,6 +1,5 @@
 """The move to the dead letters, by SQL alone and by two at once."""
 
-import threading
 import uuid
 
 import pytest
@@ -8,6 +7,7 @@ from django.db import DatabaseError, connection, transaction
 
 from deadletters.models import DeadLetter, DeadLetterDeath
 from queues import NewMessage, send, send_many
+from tests.db.conftest import at_once
 
 INSTANCE = uuid.UUID(int=7)
 
@@ -85,22 +85,8 @@ def test_a_row_under_a_live_lease_of_another_instance_is_moved_only_by_force(sql
 @pytest.mark.django_db(transaction=True)
 def test_two_movers_of_one_row_make_one_letter_and_the_loser_gets_null():
     message_id = send("test.Any", {}).message_id
-    barrier, answers = threading.Barrier(2, timeout=10), []
 
-    def mover():
-        try:
-            with transaction.atomic():
-                connection.ensure_connection()
-                barrier.wait()
-                answers.append(move(message_id))
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=mover) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    answers = at_once(*[lambda: transaction.atomic(move)(message_id)] * 2)
 
     letter = DeadLetter.objects.get()
     assert sorted(answers, key=str) == sorted([letter.dead_letter_id, None], key=str)

@@ -1,15 +1,14 @@
 """Recovery of one dead letter: sent once, judged by the handler's success."""
 
-import threading
-
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from deadletters.models import DeadLetter, DeadLetterDeath, RecoveryStatus
 from deadletters.store.recovery import Sent, recover
 from queues import Terminal, handles, send
 from queues.models import DeliveryLogEntry
 from queues.testing import drain
+from tests.db.conftest import at_once
 
 
 @pytest.fixture
@@ -146,22 +145,10 @@ def test_two_people_recovering_at_once_make_one_run_of_the_handler(flaky):
     letter = die()
     flaky["works"] = True
     flaky["runs"].clear()
-    barrier, answers = threading.Barrier(2, timeout=10), []
 
-    def person(name):
-        try:
-            with transaction.atomic():
-                connection.ensure_connection()
-                barrier.wait()
-                answers.append(recover(letter.dead_letter_id, name))
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=person, args=[name]) for name in ("ann", "bob")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    answers = at_once(
+        *(lambda name=name: transaction.atomic(recover)(letter.dead_letter_id, name) for name in ("ann", "bob"))
+    )
     drain()
 
     assert sorted(answers) == [Sent.RECOVERING, Sent.SENT]
