@@ -469,6 +469,7 @@ def test_a_callback_that_raises_takes_no_neighbours_callback_with_it(handlers):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_deferred_constraint_fails_its_own_message_only(handlers, sql, inbox_row):
+    runs = []
     sql(
         "CREATE TABLE test_parent (id int PRIMARY KEY); CREATE TABLE test_child"
         " (id int REFERENCES test_parent DEFERRABLE INITIALLY DEFERRED)"
@@ -477,6 +478,7 @@ def test_a_deferred_constraint_fails_its_own_message_only(handlers, sql, inbox_r
 
         @handles("test.Child")
         def child(message):
+            runs.append(message.payload)
             sql("INSERT INTO test_child VALUES (%s)", message.payload)
 
         sql("INSERT INTO test_parent VALUES (1)")
@@ -485,5 +487,6 @@ def test_a_deferred_constraint_fails_its_own_message_only(handlers, sql, inbox_r
 
         assert [inbox_row(receipt.message_id) is None for receipt in receipts] == [True, False, True]
         assert sql("SELECT count(*) AS n FROM test_child") == [{"n": 2}]
+        assert runs == [1, 2, 1], "found out in its own savepoint, its neighbours do not run again"
     finally:
         sql("DROP TABLE test_child, test_parent")
