@@ -5,6 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,16 @@ from django.db import connection, transaction
 
 from queues.conf import conf
 from queues.drainer import recording
-from queues.drainer.runs import ConnectionBroken, Result, Turn, failed, given_back, run_atomic, run_plain
+from queues.drainer.runs import (
+    ConnectionBroken,
+    Result,
+    Turn,
+    drop_session,
+    failed,
+    given_back,
+    run_atomic,
+    run_plain,
+)
 from queues.drainer.speed import is_slow, note_duration
 from queues.drainer.verdicts import before_run
 from queues.drainer.watch import Watch
@@ -100,7 +110,7 @@ class Batch:
             return False
         except Exception as exc:
             log.warning("group_rerun", source=self.source, messages=len(taken), error=str(exc)[:200])
-            _drop_broken_connection()
+            drop_session()
             for item in taken:
                 self._run_alone(item)
         return True
@@ -163,7 +173,7 @@ class Batch:
             log.warning("claim_lost", source=self.source, message_id=str(item.row.message_id))
         except Exception as exc:
             log.warning("not_recorded", message_id=str(item.row.message_id), error=str(exc)[:200])
-            _drop_broken_connection()
+            drop_session()
             self._record(_when_recording_failed(ran[0], exc))
         else:
             self._settle(ran)
@@ -236,7 +246,7 @@ class Batch:
 
     def _after_broken_connection(self, broke: "_Broke") -> None:
         """Charge the message that was running when the connection went; the others are given back."""
-        connection.close()
+        drop_session()
         log.warning("connection_lost_in_handler", message_id=str(broke.item.row.message_id))
         turn = broke.item.turn
         self._record(Result(turn=turn, attempts=turn.row.attempts + 1, **failed(turn, broke.cause)))
@@ -262,12 +272,6 @@ def _when_recording_failed(result: Result, exc: Exception) -> Result:
     return Result(turn=result.turn, attempts=result.attempts, **failed(result.turn, exc))
 
 
-def _drop_broken_connection() -> None:
-    """Close a connection that no longer works, so that the next statement opens another."""
-    if not connection.in_atomic_block and connection.connection is not None and not connection.is_usable():
-        connection.close()
-
-
 def _held_back_by(result: Result) -> set[UUID]:
     """Return the stream that waits behind a message which stays."""
     stays = result.kind is not OutcomeKind.SUCCESS and result.dead is None
@@ -282,5 +286,12 @@ def _is_long(results: list[Result]) -> bool:
 def _make_callbacks_robust() -> None:
     """Let each on-commit callback of the group fail for itself: the others still run, and it is logged."""
     pending: list[Any] = connection.run_on_commit  # (savepoints, callback, robust); the stubs know only two
-    robust: list[Any] = [(entry[0], entry[1], True) for entry in pending]
+    robust: list[Any] = [(entry[0], partial(_call_back, entry[1]), True) for entry in pending]
     connection.run_on_commit = robust
+
+
+def _call_back(callback: Callable[[], object]) -> None:
+    try:
+        callback()
+    except BaseException as exc:  # the group is committed: nothing that a callback raises may end the drain
+        log.exception("on_commit_failed", error=str(exc)[:200])

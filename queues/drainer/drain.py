@@ -12,6 +12,7 @@ from queues import instances
 from queues.conf import conf
 from queues.drainer.batch import Batch
 from queues.drainer.losses import sweep
+from queues.drainer.runs import drop_session
 from queues.drainer.watch import Watch
 from queues.runfile import RunFile
 from queues.store import claims
@@ -54,6 +55,9 @@ def drain(
     watch.start()
     try:
         more = _drain(source, until, counts, run_file, watch, stopping)
+    except BaseException:
+        drop_session()
+        raise
     finally:
         watch.stop()
         run_file.close()

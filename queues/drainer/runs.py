@@ -38,6 +38,10 @@ class ConnectionBroken(QueuesError):
     """The database connection or its transaction was lost while a handler ran."""
 
 
+class TransactionLeftOpen(QueuesError):
+    """The handler left a transaction open."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Turn:
     """One claimed message with its handler and the budget that holds for it."""
@@ -142,15 +146,15 @@ def run_atomic(turn: Turn, message: Message) -> Result:
 
 
 def run_plain(turn: Turn, message: Message) -> Result:
-    """Run the handler outside any transaction."""
-    return _run(turn, message, _call)
+    """Run the handler outside any transaction; one that leaves a transaction open has failed."""
+    return _run(turn, message, _call_outside)
 
 
 def _run(turn: Turn, message: Message, call: Any) -> Result:
     started_at, clock = datetime.now(UTC), time.monotonic()
     try:
         call(turn, message)
-    except (ConnectionBroken, KeyboardInterrupt):
+    except ConnectionBroken:
         raise
     except BaseException as exc:  # a handler that calls sys.exit() has failed; it must not end the drain uncharged
         outcome = failed(turn, exc)
@@ -163,6 +167,33 @@ def _run(turn: Turn, message: Message, call: Any) -> Result:
 def _call(turn: Turn, message: Message) -> None:
     assert turn.handler is not None
     turn.handler.function(message)
+
+
+def _call_outside(turn: Turn, message: Message) -> None:
+    was_inside = connection.in_atomic_block  # a test's transaction
+    try:
+        _call(turn, message)
+        if not was_inside and _is_in_transaction():
+            raise TransactionLeftOpen
+    finally:
+        if not was_inside and _is_in_transaction():
+            connection.in_atomic_block = False
+            connection.close()
+
+
+def _is_in_transaction() -> bool:
+    raw = connection.connection
+    is_open = raw is not None and not raw.closed and raw.info.transaction_status != TransactionStatus.IDLE
+    return connection.in_atomic_block or is_open
+
+
+def drop_session() -> None:
+    """Close the connection with whatever a handler left in its session; the next statement opens another.
+
+    Inside somebody's transaction, as in a test, there is nothing to close.
+    """
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 def _call_in_savepoint(turn: Turn, message: Message) -> None:

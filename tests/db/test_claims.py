@@ -415,7 +415,7 @@ def test_a_log_that_cannot_be_written_never_fails_the_outcome(handlers, inbox_ro
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, BaseException])
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, BaseException])
 def test_a_handler_that_tries_to_end_the_process_has_failed(handlers, inbox_row, kind):
     @handles("test.Exit")
     def leave(message):
@@ -448,14 +448,61 @@ def test_a_handler_that_closes_the_connection_is_charged_and_loses_nothing(handl
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_callback_that_raises_takes_no_neighbours_callback_with_it(handlers):
+@pytest.mark.parametrize("statement", ["BEGIN", "BEGIN; SELECT 1/0"])
+def test_a_handler_outside_transactions_that_leaves_one_open_has_failed(handlers, inbox_row, statement):
+    @handles("test.Begin", atomic=False)
+    def begin(message):
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    message_id = send("test.Begin", {}).message_id
+    drain()
+
+    assert (inbox_row(message_id)["attempts"], inbox_row(message_id)["lease_token"]) == (1, None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_open_atomic_block_of_a_handler_outside_transactions_is_closed(handlers, inbox_row):
+    @handles("test.Enter", atomic=False)
+    def enter(message):
+        transaction.atomic().__enter__()
+
+    message_id = send("test.Enter", {}).message_id
+    drain()
+
+    assert "left a transaction open" in inbox_row(message_id)["error"]
+    assert not connection.in_atomic_block
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_handler_sets_in_its_session_does_not_stop_the_messages_behind_it(handlers, inbox_row):
+    done = []
+
+    @handles("test.Session")
+    def session(message):
+        with connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = on; SET search_path = nowhere")
+
+    handles("test.N")(lambda message: done.append(message.payload))
+    send("test.Session", {})
+    send_numbers(3)
+    for _ in range(2):
+        drain()
+
+    assert sorted(set(done)) == [0, 1, 2]
+    assert not InboxMessage.objects.filter(message_type="test.N").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_callback_that_raises_takes_no_neighbours_callback_with_it(handlers, error):
     called = []
 
     @handles("test.Callback")
     def callback(message):
         def run():
             if message.payload == 0:
-                raise ValueError
+                raise error
             called.append(message.payload)
 
         transaction.on_commit(run)
