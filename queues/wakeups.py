@@ -4,6 +4,7 @@ A lost wake-up delays work by one tick and loses nothing, so a broker that is ou
 raised into the sender.
 """
 
+import time
 from functools import partial
 
 import structlog
@@ -33,8 +34,14 @@ def _is_due(source: str) -> bool:
     )
 
 
+_silent_until = 0.0
+
+
 def send_wakeup(source: str) -> None:
-    """Ask for a drain of the source now."""
+    """Ask for a drain of the source now; after a failure the broker is left alone for a tick."""
+    global _silent_until
+    if time.monotonic() < _silent_until:
+        return
     try:
         current_app.send_task(
             DRAIN_TASK,
@@ -45,4 +52,5 @@ def send_wakeup(source: str) -> None:
             retry=False,
         )
     except OperationalError as exc:
+        _silent_until = time.monotonic() + conf().tick_seconds
         log.warning("wakeup_lost", source=source, error=str(exc))

@@ -23,17 +23,18 @@ class WarehouseUnreachable(ConnectionError):
 
 
 def _about(payload: dict[str, Any]) -> tuple[Subject, ...]:
-    return Subject("order", payload["order_id"]), Subject("customer", payload["customer"])
+    return Subject("order", payload["order_id"]), Subject("customer", payload.get("customer", "a guest"))
 
 
 @handles("shop.PlaceOrder", max_attempts=3)
 def place_order(message: Message) -> None:
     """Check an order, and ask for its payment; an order without lines is the sender's bug."""
     order = message.payload
-    with attributed(*_about(order), lines=len(order["lines"])):
-        if not order["lines"]:
+    lines = order.get("lines", [])
+    with attributed(*_about(order), lines=len(lines)):
+        if not lines:
             raise Terminal("an order needs at least one line")
-        total = sum(line["quantity"] * line["cents"] for line in order["lines"])
+        total = sum(line["quantity"] * line["cents"] for line in lines)
         send("shop.ChargeCard", {**order, "cents": total}, stream=f"order-{order['order_id']}")
 
 

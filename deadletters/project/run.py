@@ -112,7 +112,6 @@ def _prepare(places: Places, environment: dict[str, str]) -> Prepared:
     with log.open("ab") as file:
         command = [sys.executable, "-m", "deadletters.project.prepare"]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=file, check=False)
-        file.write(done.stdout)
     if done.returncode:
         last = (tail(log).strip().splitlines() or ["nothing was said"])[-1]
         raise CannotStart(f"{last}\nThe preparation failed: see {log}.")

@@ -51,7 +51,7 @@ def _move(death: Death) -> dict[str, Any]:
         "dead_letter_id": str(uuid7()),
         "source_id": str(death.source_id),
         "failure_reason": int(death.reason),
-        "error_text": death.failure.text,
+        "error_text": death.failure.text or None,  # a reported failure names its type at least
         "failure_detail": death.failure.structure(),
         "cause": str(death.cause),
         "last_reported_error": death.last_reported,

@@ -180,6 +180,6 @@ def _moment(name: str, text: str, now: datetime) -> datetime | None:
         return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as exc:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
         raise BadFilter(f"“{text}” is no time for “{name}”; write 24h, 7d or 2026-01-31T12:00.") from exc
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

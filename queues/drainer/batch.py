@@ -5,6 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -190,11 +191,12 @@ class Batch:
         return None if body is None else before_run(item.turn, body)
 
     def _run(self, item: Item, message: Message, run: Callable[[Turn, Message], Result]) -> Result:
+        started_at = datetime.now(UTC)
         try:
             with self._noted(item):
                 result = run(item.turn, message)
         except ConnectionBroken as exc:
-            raise _Broke(item, exc.__cause__ or exc) from exc
+            raise _Broke(item, exc.__cause__ or exc, started_at) from exc
         note_duration(item.row.message_type, result.duration_ms or 0)
         return result
 
@@ -249,15 +251,16 @@ class Batch:
         drop_session()
         log.warning("connection_lost_in_handler", message_id=str(broke.item.row.message_id))
         turn = broke.item.turn
-        self._record(Result(turn=turn, attempts=turn.row.attempts + 1, **failed(turn, broke.cause)))
+        attempts, outcome = turn.row.attempts + 1, failed(turn, broke.cause)
+        self._record(Result(turn=turn, attempts=attempts, started_at=broke.started_at, **outcome))
 
 
 class _Broke(Exception):
     """A handler took the connection with it."""
 
-    def __init__(self, item: Item, cause: BaseException) -> None:
+    def __init__(self, item: Item, cause: BaseException, started_at: datetime) -> None:
         super().__init__(str(cause))
-        self.item, self.cause = item, cause
+        self.item, self.cause, self.started_at = item, cause, started_at
 
 
 def _when_recording_failed(result: Result, exc: Exception) -> Result:
@@ -269,7 +272,7 @@ def _when_recording_failed(result: Result, exc: Exception) -> Result:
         return result
     if getattr(exc.__cause__, "sqlstate", None) in (DEADLOCK, SERIALIZATION_FAILURE):
         return given_back(result.turn)
-    return Result(turn=result.turn, attempts=result.attempts, **failed(result.turn, exc))
+    return replace(result, **failed(result.turn, exc))
 
 
 def _held_back_by(result: Result) -> set[UUID]:

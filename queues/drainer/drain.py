@@ -60,8 +60,8 @@ def drain(
         raise
     finally:
         watch.stop()
+        instances.beat(draining=None)
         run_file.close()
-    instances.beat(draining=None)
     if counts:
         log.info("drained", source=source, **{str(kind): count for kind, count in counts.items()})
     return Report(counts=counts, more=more)

@@ -1,8 +1,9 @@
 """One message's turn: what is known before it runs, the run, and what came of it."""
 
 import json
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,6 +37,13 @@ LOST_MESSAGE = "exceeded retry limit"
 
 class ConnectionBroken(QueuesError):
     """The database connection or its transaction was lost while a handler ran."""
+
+
+_CONTROL = re.compile(r"\s*(COMMIT|END|ABORT|ROLLBACK(?!\s+TO\b)|BEGIN|START\s+TRANSACTION)\b", re.IGNORECASE)
+
+
+class TransactionControl(QueuesError):
+    """A handler may not begin or end the transaction that it shares; one that must is declared atomic=False."""
 
 
 class TransactionLeftOpen(QueuesError):
@@ -184,7 +192,7 @@ def _call_outside(turn: Turn, message: Message) -> None:
 def _is_in_transaction() -> bool:
     raw = connection.connection
     is_open = raw is not None and not raw.closed and raw.info.transaction_status != TransactionStatus.IDLE
-    return connection.in_atomic_block or is_open
+    return connection.in_atomic_block or is_open or not connection.get_autocommit()
 
 
 def drop_session() -> None:
@@ -196,10 +204,20 @@ def drop_session() -> None:
         connection.close()
 
 
+def _refuse_transaction_control(
+    execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Mapping[str, Any]
+) -> Any:
+    """Refuse a COMMIT by hand: it would commit the neighbours' work without their records."""
+    if isinstance(sql, str) and _CONTROL.match(sql):
+        raise TransactionControl
+    return execute(sql, params, many, context)
+
+
 def _call_in_savepoint(turn: Turn, message: Message) -> None:
     try:
         with transaction.atomic():
-            _call(turn, message)
+            with connection.execute_wrapper(_refuse_transaction_control):
+                _call(turn, message)
             with connection.cursor() as cursor:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
             _refuse_broken()

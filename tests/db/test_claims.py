@@ -537,3 +537,62 @@ def test_a_deferred_constraint_fails_its_own_message_only(handlers, sql, inbox_r
         assert runs == [1, 2, 1], "found out in its own savepoint, its neighbours do not run again"
     finally:
         sql("DROP TABLE test_child, test_parent")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("statement", ["COMMIT", "rollback", "COMMIT; BEGIN"])
+def test_a_handler_cannot_commit_its_neighbours_by_hand(handlers, inbox_row, sql, statement):
+    runs = []
+
+    @handles("test.Commit")
+    def commit(message):
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    handles("test.N")(lambda message: runs.append(message.payload))
+    send_numbers(3)
+    message_id = send("test.Commit", {}).message_id
+    drain()
+
+    assert runs == [0, 1, 2]
+    assert "atomic=False" in inbox_row(message_id)["error"]
+    assert InboxMessage.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_broke_the_connection_is_in_the_log(handlers):
+    @handles("test.Close")
+    def close(message):
+        connection.close()
+
+    message_id = send("test.Close", {}).message_id
+    drain()
+
+    (entry,) = DeliveryLogEntry.objects.filter(message_id=message_id)
+    assert (entry.outcome, entry.attempt) == ("failure", 1)
+    assert entry.started_at is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_handler_outside_transactions_that_turns_autocommit_off_has_failed(handlers, inbox_row):
+    @handles("test.Auto", atomic=False)
+    def auto(message):
+        connection.set_autocommit(False)
+
+    message_id = send("test.Auto", {}).message_id
+    drain()
+
+    assert "left a transaction open" in inbox_row(message_id)["error"]
+    assert connection.get_autocommit()
+
+
+@pytest.mark.django_db
+def test_a_row_without_a_recorded_reason_dies_without_one(handlers, sql):
+    handles("test.N", max_attempts=2)(lambda message: None)
+    sql(
+        "INSERT INTO wh_inbox (message_id, message_type, event_data, attempts)"
+        " VALUES (gen_random_uuid(), 'test.N', '1', 5)"
+    )
+    drain()
+
+    assert DeadLetter.objects.get().error_text is None

@@ -43,13 +43,19 @@ def test_a_rollback_stores_nothing_and_wakes_nobody(woken):
 def test_a_broker_out_of_reach_loses_the_wakeup_and_nothing_else(monkeypatch):
     from kombu.exceptions import OperationalError
 
+    tried = []
+
     def refuse(self, name, **options):
+        tried.append(name)
         raise OperationalError("connection refused")
 
     monkeypatch.setattr("celery.app.base.Celery.send_task", refuse)
+    monkeypatch.setattr(wakeups, "_silent_until", 0.0)
     send("test.A", 1)
+    send("test.A", 2)
 
-    assert InboxMessage.objects.count() == 1
+    assert InboxMessage.objects.count() == 2
+    assert len(tried) == 1, "a broker that is away is left alone for a tick"
 
 
 @pytest.mark.django_db

@@ -130,6 +130,8 @@ def test_a_type_longer_than_its_index_is_compared_whole(page):
 @pytest.mark.parametrize(
     "query",
     [
+        "since=0001-01-01T00:00%2B23:59",
+        "until=9999-12-31T23:59:59-23:59",
         "stauts=open",
         "status=zombie",
         "status=open&status=held",
