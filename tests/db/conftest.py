@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
+from queues import NewMessage, send_many
 from queues.words.handlers import Registry, registry
 
 
@@ -26,6 +27,11 @@ def at_once(*actions: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(len(actions)) as pool:
         return list(pool.map(run, actions, timeout=60))
+
+
+def send_numbers(count: int, stream: str | None = None) -> None:
+    """Send messages of the type test.N whose payloads count from 0."""
+    send_many([NewMessage(type="test.N", payload=n, stream=stream) for n in range(count)])
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from queues.models import InboxMessage
 from queues.store import claims
 from queues.testing import drain
 from queues.words.outcomes import Cause, FailureReason
-from tests.db.conftest import at_once
+from tests.db.conftest import at_once, send_numbers
 
 LEASE = timedelta(seconds=30)
 
@@ -33,10 +33,6 @@ def numbers(rows):
     by_id = {row.message_id: row for row in rows}
     found = InboxMessage.objects.filter(message_id__in=by_id).order_by("position")
     return [int(message.event_data) for message in found]
-
-
-def send_numbers(count, stream=None):
-    send_many([NewMessage(type="test.N", payload=n, stream=stream) for n in range(count)])
 
 
 @pytest.mark.django_db

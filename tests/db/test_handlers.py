@@ -11,10 +11,7 @@ from queues import Delay, NewMessage, handles, send, send_many
 from queues.models import DeliveryLogEntry, InboxMessage
 from queues.testing import drain
 from queues.words.outcomes import Cause
-
-
-def send_numbers(count, stream=None):
-    send_many([NewMessage(type="test.N", payload=n, stream=stream) for n in range(count)])
+from tests.db.conftest import send_numbers
 
 
 @pytest.mark.django_db
