@@ -1,0 +1,418 @@
+"""Which faults are one fault."""
+
+import traceback
+from types import CodeType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadletters.words.fingerprints import (
+    MAX_FRAMES,
+    MAX_TITLE,
+    VERSION,
+    Fingerprint,
+    cause_fingerprint,
+    fingerprint,
+    is_readable,
+)
+from deadletters.words.messagetemplates import MAX_TEMPLATE
+from queues.words.failures import attribution
+from queues.words.outcomes import Terminal
+from queues.words.text import visible
+
+HEADER = "Traceback (most recent call last):"
+ENGINE = "/srv/v/lib/python3.11/site-packages/queues/drainer/runs.py:call"
+HANDLER = "/opt/app-1/shop/handlers.py:charge"
+LIBRARY = "/srv/v/lib/python3.11/site-packages/httpx/_client.py:send"
+STANDARD = "/usr/lib/python3.11/json/decoder.py:decode"
+
+
+def known_by(error_text: str | None, **known: Any) -> Fingerprint:
+    return fingerprint(error_text, **{"cause": "budget_spent", "reason": 5} | known)
+
+
+def value(error_text: str) -> str:
+    return known_by(error_text).value
+
+
+def part(says: str, *frames: str, first_line: int = 10) -> str:
+    """Write one exception as it is recorded; a frame is file:function."""
+    lines = []
+    for number, frame in enumerate(frames):
+        file, _, function = frame.rpartition(":")
+        lines += [
+            f'  File "{file}", line {first_line + 7 * number}, in {function}',
+            f"    call({number})",
+            "    ~~~~^^",
+        ]
+    return "\n".join([HEADER, *lines, says] if frames else [says])
+
+
+def recorded(says: str, *frames: str, behind: tuple[str, ...] = (), first_line: int = 10) -> str:
+    """Write an error text as drainers record it: the message, the traceback, what is behind it."""
+    return "\n".join([says, "\n\nBehind it:\n".join([part(says, *frames, first_line=first_line), *behind])])
+
+
+def raised(source: str, file: str, *, blank_lines: int = 0, **names: Any) -> str:
+    """Run a source as if it lay in a file; return what is recorded of the exception that it raises."""
+    code: CodeType = compile("\n" * blank_lines + source, file, "exec")
+    try:
+        exec(code, {"__name__": "shop.handlers", **names})
+    except Exception as exc:
+        return attribution(exc).text
+    raise AssertionError("the source raises nothing")
+
+
+SHOP = """
+class Declined(Exception):
+    sqlstate = None
+
+def check(order):
+    [load(one) for one in [order]]
+
+def load(order):
+    try:
+        {}[order]
+    except KeyError as exc:
+        raise Declined(f"no order {order} in {names}") from exc
+
+check(order)
+"""
+
+DIFFERENT_INSTALLS = (
+    "/opt/app-1/shop/handlers.py",
+    "/srv/x/releases/20260131/shop/handlers.py",
+    "/home/ann/src/shop/handlers.py",
+    "C:\\apps\\shop\\handlers.py",
+)
+
+
+@given(
+    order=st.integers() | st.uuids() | st.text(max_size=300) | st.datetimes(),
+    names=st.sets(st.text(max_size=20), max_size=8),
+    blank_lines=st.integers(0, 30),
+    file=st.sampled_from(DIFFERENT_INSTALLS),
+)
+def test_one_fault_is_one_whatever_its_data_its_lines_and_its_install_path(
+    order: object, names: set[str], blank_lines: int, file: str
+) -> None:
+    text = raised(SHOP, file, blank_lines=blank_lines, order=order, names=names)
+
+    assert value(text) == value(raised(SHOP, "/app/shop/handlers.py", order=5, names=set()))
+
+
+@given(st.integers(1, 30), st.integers(1, 30))
+def test_a_recursion_counts_once_however_deep_it_went(one: int, other: int) -> None:
+    source = "def down(depth):\n    return down(depth - 1) if depth else [][0]\ndown(depth)"
+
+    assert value(raised(source, "/a/shop/tree.py", depth=one)) == value(raised(source, "/a/shop/tree.py", depth=other))
+
+
+def test_a_recursion_without_end_is_the_same_as_a_short_one_of_its_type() -> None:
+    endless = recorded("RecursionError: too deep", *[f"/a/shop/tree.py:{name}" for name in "ab" * 500])
+    cut = endless.replace("    call(7)", "  … (cut, 1,000 frames)\n  [Previous line repeated 900 more times]")
+
+    assert value(cut) == value(recorded("RecursionError: too deep", "/a/shop/tree.py:a", "/a/shop/tree.py:b"))
+
+
+BASE = ("ValueError: no", ENGINE, HANDLER, "/opt/app-1/shop/orders.py:load")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        recorded(*BASE, first_line=20),
+        recorded("ValueError: quite another message", *BASE[1:]),
+        recorded("ValueError", *BASE[1:]),
+        recorded(*BASE, LIBRARY, STANDARD, "<frozen importlib._bootstrap>:_load", "<string>:<module>"),
+        recorded(*BASE[:2], STANDARD, *BASE[2:]),
+        recorded(*BASE[:3], "/opt/app-1/shop/handlers.py:<listcomp>", *BASE[3:]),
+        recorded(*BASE, "/opt/app-1/shop/orders.py:<genexpr>"),
+        recorded(*BASE).replace("/opt/app-1/", "/var/lib/b/current/"),
+        recorded(*BASE).replace("/srv/v/lib/python3.11/site-packages/", "/home/me/checkout/"),
+        recorded(*BASE).replace("\n", "\r\n"),
+        recorded(*BASE).replace("    ~~~~^^\n", ""),
+        part(*BASE),
+        "\n" + part(*BASE) + "\n",
+    ],
+)
+def test_what_tells_no_fault_from_another_does_not_count(other: str) -> None:
+    assert value(other) == value(recorded(*BASE))
+
+
+OTHERS = [
+    recorded("KeyError: no", *BASE[1:]),
+    recorded("shop.errors.ValueError: no", *BASE[1:]),
+    recorded("ValueError [23505]: no", *BASE[1:]),
+    recorded("ValueError [23503]: no", *BASE[1:]),
+    recorded(*BASE[:3]),
+    recorded(*BASE[:3], "/opt/app-1/shop/orders.py:save"),
+    recorded(*BASE[:3], "/opt/app-1/shop/invoices.py:load"),
+    recorded(*BASE[:3], "/opt/app-1/depot/orders.py:load"),
+    recorded(*BASE, behind=(part("KeyError: 'a'"),)),
+    recorded(*BASE, behind=(part("OSError [ENOSPC]: full"),)),
+    recorded(*BASE, behind=(part("OSError [EIO]: broken"),)),
+    recorded(*BASE, behind=(part("KeyError: 'a'", "/opt/app-1/shop/orders.py:find"),)),
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_type_code_or_place_is_another_fault(other: str) -> None:
+    rest = [recorded(*BASE), *(text for text in OTHERS if text != other)]
+
+    assert value(other) not in set(map(value, rest))
+
+
+def test_the_texts_of_exceptions_behind_do_not_count_but_their_places_do() -> None:
+    def wrapped(text: str, function: str) -> str:
+        return recorded(*BASE, behind=(part(f"KeyError: {text}", f"/opt/app-1/shop/orders.py:{function}"),))
+
+    assert value(wrapped("'a'", "find")) == value(wrapped("'b'", "find"))
+    assert value(wrapped("'a'", "find")) != value(wrapped("'a'", "guess"))
+
+
+def test_the_order_and_number_of_like_exceptions_of_a_group_do_not_count() -> None:
+    first, second = part("KeyError: 'a'", "/a/shop/orders.py:find"), part("OSError: no", "/a/shop/files.py:read")
+
+    def group(*leaves: str) -> str:
+        return recorded(f"ExceptionGroup: several ({len(leaves)} sub-exceptions)", HANDLER, behind=leaves)
+
+    assert value(group(first, second)) == value(group(second, first, second))
+    assert value(group(first, second)) != value(group(first))
+
+
+def test_a_terminal_is_the_fault_that_it_carries() -> None:
+    source = "class Declined(Exception): pass\ndef charge():\n    raise Terminal(Declined(code))\ncharge()"
+
+    declined = known_by(raised(source, "/a/shop/handlers.py", Terminal=Terminal, code=51))
+
+    assert declined.title == "Declined"
+    assert declined.value == value(raised(source, "/b/shop/handlers.py", Terminal=Terminal, code=7))
+
+
+def test_a_service_installed_like_a_library_is_known_by_its_handler() -> None:
+    def installed(text: str) -> str:
+        return text.replace("/opt/app-1/", "/srv/v/lib/python3.11/site-packages/")
+
+    failed = recorded(*BASE, LIBRARY)
+
+    assert value(installed(failed)) == value(failed)
+    assert value(installed(failed)) != value(installed(recorded(*BASE[:3], LIBRARY)))
+
+
+def test_a_library_whose_file_is_called_handlers_does_not_become_our_own() -> None:
+    botocore = "/srv/v/lib/python3.11/site-packages/botocore/handlers.py:parse"
+
+    assert value(recorded(*BASE, botocore)) == value(recorded(*BASE))
+
+
+def test_a_lambda_is_known_by_its_file() -> None:
+    one, other = "/a/shop/rules.py:<lambda>", "/a/depot/rules.py:<lambda>"
+
+    assert value(recorded("ValueError: a", one)) == value(recorded("ValueError: b", one))
+    assert value(recorded("ValueError: a", one)) != value(recorded("ValueError: a", other))
+
+
+def test_frames_nearest_to_the_raise_count() -> None:
+    frames = [f"/a/shop/deep.py:step_{number}" for number in range(MAX_FRAMES + 1)]
+
+    assert value(recorded("ValueError: no", *frames)) == value(recorded("ValueError: no", *frames[1:]))
+    assert value(recorded("ValueError: no", *frames)) != value(recorded("ValueError: no", *frames[:-1]))
+
+
+@pytest.mark.parametrize("frames", [(), (LIBRARY,), (ENGINE, STANDARD)])
+def test_without_frames_of_our_own_the_template_of_the_message_counts(frames: tuple[str, ...]) -> None:
+    def failed(text: str) -> str:
+        return value(recorded(f"httpx.HTTPStatusError [HTTP 503]: {text}", *frames))
+
+    assert failed("https://x.org/1 is down for order 5") == failed("https://y.org/2 is down for order 1,234.5")
+    assert failed("down") != failed("up")
+
+
+def test_a_message_of_several_lines_counts_by_its_first() -> None:
+    def failed(text: str) -> Fingerprint:
+        return known_by(recorded(f"django.db.utils.IntegrityError [23505]: {text}", LIBRARY))
+
+    assert failed("twice\nDETAIL: Anna").value == failed("twice\nDETAIL: Bob").value
+    assert failed("\n\nno \ntwice").template == "no"
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "template"),
+    [
+        (recorded(*BASE), "ValueError", "no"),
+        (
+            recorded("django.db.utils.IntegrityError [23505]: order 5", HANDLER),
+            "IntegrityError [23505]",
+            "order <number>",
+        ),
+        (recorded("shop.tests.make.<locals>.Odd: x", HANDLER), "Odd", "x"),
+        (recorded("KeyError", HANDLER), "KeyError", ""),
+        ("exceeded retry limit", "exceeded retry limit", "exceeded retry limit"),
+        ("no route to 10.0.0.1: gone", "no route to <address>: gone", "no route to <address>: gone"),
+        ("Task 5 failed\n" + part(*BASE), "ValueError", "no"),
+        (HEADER, "Budget spent, max attempts exceeded", ""),
+    ],
+)
+def test_a_fault_is_called_by_its_type_and_code(text: str, title: str, template: str) -> None:
+    found = known_by(text)
+
+    assert (found.title, found.template, found.version) == (title, template, VERSION)
+
+
+def test_a_death_without_a_text_is_known_by_its_cause_and_reason() -> None:
+    lost = known_by(None, cause="worker_lost", reason=6)
+
+    assert lost.value == cause_fingerprint("worker_lost", 6)
+    assert (lost.title, lost.template) == ("Worker lost, lease expired", "no reason recorded")
+    assert known_by(" \n", cause="worker_lost", reason=6).template == "an empty reason"
+    assert known_by("", cause="imported", reason=-3).title == "Imported, reason -3"
+
+
+def test_fingerprints_are_pinned() -> None:
+    """Another value here means another VERSION: the groups of every database would fall apart."""
+    assert cause_fingerprint("worker_lost", 6) == "88f267302c1db4b5"
+    assert value(recorded(*BASE, LIBRARY)) == "c7e36fdc683675f9"
+    assert (
+        value(recorded(*BASE, behind=(part("psycopg.errors.UniqueViolation [23505]: x", LIBRARY),)))
+        == "82cd8ebb28973891"
+    )
+    assert value("shop.Declined: no funds on card 4242 at 2026-01-31T10:00:00Z") == "bdaf5228e3b23607"
+    assert value("exceeded retry limit") == "14b7507d2ca0a325"
+
+
+def both_texts(raising: str) -> tuple[str, str]:
+    """Return Python's own traceback and the recorded text of one exception raised over another."""
+    source = f"def find():\n    dict()['a']\ntry:\n    find()\nexcept KeyError as e:\n    {raising}"
+    try:
+        exec(compile(source, "/a/shop/handlers.py", "exec"), {})
+    except Exception as exc:
+        exc = exc.with_traceback(exc.__traceback__ and exc.__traceback__.tb_next)
+        return "".join(traceback.format_exception(exc)), attribution(exc).text
+    raise AssertionError("nothing is raised")
+
+
+@pytest.mark.parametrize(
+    "raising",
+    [
+        "raise ValueError(1) from e",
+        "raise ValueError(1)",
+        "raise ValueError(1) from None",
+        "raise ExceptionGroup('several', [e, OSError('x')]) from None",
+    ],
+)
+def test_the_traceback_that_python_writes_is_the_same_fault(raising: str) -> None:
+    python, ours = both_texts(raising)
+
+    assert value(python) == value(ours)
+    assert known_by(python).title in ("ValueError", "ExceptionGroup")
+    assert is_readable(python)
+    assert is_readable(ours)
+
+
+def test_an_end_that_is_cut_off_leaves_the_exceptions_that_are_whole() -> None:
+    whole = recorded(*BASE, behind=(part("KeyError: 'a'", HANDLER), part("OSError: x", HANDLER)))
+    end = whole.rindex("\n    call(0)")
+
+    assert value(whole[:end]) == value(recorded(*BASE, behind=(part("KeyError: 'a'", HANDLER),)))
+
+
+@given(st.integers(0, 400), st.integers(2, 30))
+def test_a_middle_that_is_cut_out_leaves_the_exceptions_that_are_whole(place: int, length: int) -> None:
+    behind = tuple(part(f"OSError: {number}", "/a/shop/files.py:read") for number in range(20))
+    text = recorded(*BASE, behind=behind)
+    at = text.index("Behind it:") + place
+    torn = f"{text[:at]}\n… (cut, 90,000 characters) …\n{text[at + length :]}"
+
+    assert value(torn) == value(text)
+
+
+def test_a_stack_too_long_to_be_recorded_is_known_by_its_end() -> None:
+    stack = recorded("ValueError: no", *["/a/shop/tree.py:down"] * 300, "/a/shop/tree.py:leaf")
+    torn = f"{stack[:2000]}\n… (cut, 90,000 characters) …\n{stack[-2000:]}"
+
+    assert value(torn) == value(recorded("ValueError: no", "/a/shop/tree.py:down", "/a/shop/tree.py:leaf"))
+
+
+def test_a_traceback_within_a_message_does_not_hide_the_real_one() -> None:
+    remote = f"shop.Remote: worker says\n{part('KeyError: x', '/far/depot/jobs.py:run')}"
+
+    assert value(recorded(remote, HANDLER)) != value(recorded("shop.Remote: worker says", HANDLER))
+    assert value(recorded(remote, HANDLER)) != value(recorded(remote, "/a/shop/handlers.py:refund"))
+    assert known_by(recorded(remote, HANDLER)).title == "Remote"
+
+
+@pytest.mark.parametrize(
+    "unit", ["x", "\n", " \n", '\n  File "/a/b/c.py", line 1, in f', f"\n{HEADER}", "'", "\x00", "« "]
+)
+def test_of_a_text_of_six_million_characters_the_ends_are_read(unit: str) -> None:
+    def huge(length: int) -> str:
+        text = recorded("ValueError: no", HANDLER)
+        return f"{text[:-14]}{unit * (length // len(unit))}{text[-14:]}"
+
+    assert value(huge(6_000_000)) == value(huge(7_000_000))
+
+
+_PIECES = [
+    HEADER,
+    *('  File "/a/shop/x.py", line 3, in f', "    call()", "Behind it:", "ValueError [5]: x", "ValueError", "x: y", ""),
+    *("… (cut, 5 characters) …", "  … (cut, 90 frames)", "  | ", "  + Exception Group " + HEADER, "  +-+---- 1 ----"),
+    *("The above exception was the direct cause of the following exception:", "\x00", "\ud800", "\r", "   at A.B()"),
+    *('  File "", line ٣, in ', "“", "\U0001f600", "x" * 500, "²: ٣", "a.<locals>.b: c", ".a: b", "A.: b", ": "),
+]
+TEXTS = st.lists(st.sampled_from(_PIECES), max_size=30).map("\n".join) | st.text(max_size=300)
+
+
+@given(st.none() | TEXTS, st.text(max_size=20) | st.just("\ud800"), st.integers())
+def test_any_text_has_a_fingerprint(text: str | None, cause: str, reason: int) -> None:
+    found = fingerprint(text, cause=cause, reason=reason)
+
+    assert len(found.value) == 16
+    assert 0 < len(found.title) <= MAX_TITLE
+    assert len(found.template) <= MAX_TEMPLATE
+    assert f"{found.title}{found.template}".encode()
+    assert "\n" not in f"{found.title}{found.template}"
+
+
+@given(TEXTS)
+def test_a_text_has_the_fingerprint_of_what_is_stored_of_it(text: str) -> None:
+    assert known_by(visible(text)) == known_by(text)
+    assert is_readable(visible(text)) == is_readable(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        recorded(*BASE),
+        recorded("shop.Declined: no funds"),
+        "Declined: no funds",
+        "Declined",
+        "shop.make.<locals>.Odd [51]: x",
+        "A worker says\n" + part(*BASE),
+        "Remote: it says\n   at Shop.Pay()\n" + part(*BASE),
+    ],
+)
+def test_a_text_shaped_like_python_s_is_readable(text: str) -> None:
+    assert is_readable(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n",
+        "System.InvalidOperationException: boom",
+        "System.Exception: no\n   at Shop.Pay(Int32 x) in C:\\a.cs:line 5",
+        "TypeError: x is undefined\n    at pay (/srv/a.js:1:5)",
+        "java.lang.IllegalStateException: no\n\tat com.shop.Pay.run(Pay.java:5)",
+        "json: System.Text.Json.JsonException was thrown",
+        "exceeded retry limit",
+        "InboxDispatchWorker dead-lettered: attempts=11 > max=10",
+        "PerspectiveWorker … — last error: System.InvalidOperationException: boom",
+        HEADER,
+    ],
+)
+def test_other_languages_and_prose_are_not_readable(text: str) -> None:
+    assert not is_readable(text)
