@@ -74,6 +74,8 @@ class DeadLetter(models.Model):
     first_dead_lettered_at = models.DateTimeField(db_default=Now())
     owner = models.TextField(null=True)
     quiet_until = models.DateTimeField(null=True)
+    quiet_until_generation = models.TextField(null=True)
+    fingerprint_checked_at = models.DateTimeField(null=True)
     envelope_raw = models.BinaryField(null=True)
     envelope_bytes = models.IntegerField(null=True)
     source_row = JSONTextField(null=True)
@@ -93,10 +95,10 @@ class DeadLetter(models.Model):
             ("purge", "Can purge dead letters"),
         ]
         constraints = [
-            # One current letter for each message; the move finds the letter to re-open by it.
+            # One current letter for each message; the move finds the letter to re-open by it, a search for an id too.
             models.UniqueConstraint(
                 name="wh_dead_letters_one_current",
-                fields=["source_table", "source_id"],
+                fields=["source_id", "source_table"],
                 condition=Q(superseded_by=None),
             ),
             models.CheckConstraint(
@@ -142,8 +144,24 @@ class DeadLetter(models.Model):
                 fields=["stream_id", "-dead_lettered_at"],
                 condition=Q(stream_id__isnull=False),
             ),
-            # A message's letters, superseded ones too.
-            models.Index(name="wh_dead_letters_by_source", fields=["source_id"]),
+            # The letters of a group; the folder's sample of a new one.
+            models.Index(
+                name="wh_dead_letters_by_group",
+                fields=["error_fingerprint", "error_fingerprint_version", "-dead_lettered_at", "-dead_letter_id"],
+                condition=Q(superseded_by=None),
+            ),
+            # The due scan of the schedule. Held, closed and unscheduled letters are not in it, however many.
+            models.Index(
+                name="wh_dead_letters_due",
+                fields=["next_recovery_at", "dead_letter_id"],
+                condition=Q(recovery_status=0, next_recovery_at__isnull=False, superseded_by=None),
+            ),
+            # Letters of movers without version 2, until the re-fingerprinting has looked at them.
+            models.Index(
+                name="wh_dead_letters_refingerprint",
+                fields=["dead_letter_id"],
+                condition=Q(error_fingerprint_version=1, fingerprint_checked_at=None),
+            ),
         ]
 
 
@@ -156,6 +174,7 @@ class DeadLetterPayload(models.Model):
     envelope = JSONTextField()
     envelope_raw = models.BinaryField(null=True)
     edited_by = models.TextField(null=True)
+    reason = models.TextField(db_default="")
     at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -172,6 +191,8 @@ class Verdict(models.TextChoices):
 
     RECOVERED = "recovered", "Recovered"
     FAILED_AGAIN = "failed_again", "Failed again"
+    FAILED_DIFFERENTLY = "failed_differently", "Failed differently"
+    NO_ANSWER = "no_answer", "No answer"
 
 
 class DeadLetterDeath(models.Model):
@@ -192,8 +213,11 @@ class DeadLetterDeath(models.Model):
     error_text = models.TextField(null=True)
     last_reported_error = models.TextField(null=True)
     failure_detail = models.JSONField(null=True)
+    error_fingerprint = models.CharField(max_length=16, null=True)
+    error_fingerprint_version = models.SmallIntegerField(null=True)
     attempts = models.IntegerField()
     delays = models.IntegerField(db_default=0)
+    recovery_item_id = models.UUIDField(null=True)
     recovery_sent_at = models.DateTimeField(null=True)
     recovery_actor = models.TextField(null=True)
     verdict = models.TextField(choices=Verdict, null=True)
@@ -209,22 +233,4 @@ class DeadLetterDeath(models.Model):
                 condition=Q(verdict=None, verdict_at=None)
                 | Q(verdict__isnull=False, verdict_at__isnull=False, recovery_sent_at__isnull=False),
             ),
-        ]
-
-
-class DeadLetterSubject(models.Model):
-    """What the latest death of a letter was about, in the order recorded."""
-
-    pk = models.CompositePrimaryKey("dead_letter_id", "position")
-    dead_letter = models.ForeignKey(DeadLetter, models.CASCADE, db_index=False, related_name="subjects")
-    position = models.IntegerField()
-    type = models.TextField()
-    id = models.TextField()
-    subject_key = models.UUIDField()
-
-    class Meta:
-        db_table = "dead_letter_subjects"
-        indexes = [
-            # "Every dead letter about order 42", by a key of fixed size.
-            models.Index(name="dead_letter_subjects_key", fields=["subject_key", "dead_letter"]),
         ]

@@ -8,7 +8,7 @@ from queues.sql import run
 
 class Migration(migrations.Migration):
 
-    dependencies = [('queues', '0001_schema')]
+    dependencies = [('queues', '0001_tables')]
 
     operations = [
         migrations.SeparateDatabaseAndState(

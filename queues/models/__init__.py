@@ -1,16 +1,28 @@
 """The tables of the queues."""
 
+from queues.models.controls import CircuitState, Destination, PauseKind, SourcePause
+from queues.models.events import PerspectiveCursor, PerspectiveSubscription, StoredEvent
 from queues.models.records import DeliveryLogEntry, SeenMessage, ServiceInstance
 from queues.models.streams import Arrival, Stream
-from queues.models.work import InboxMessage, Source, WorkRow
+from queues.models.work import InboxMessage, MessageRow, OutboxMessage, PerspectiveEvent, Source, WorkRow
 
 __all__ = [
     "Arrival",
+    "CircuitState",
     "DeliveryLogEntry",
+    "Destination",
     "InboxMessage",
+    "MessageRow",
+    "OutboxMessage",
+    "PauseKind",
+    "PerspectiveCursor",
+    "PerspectiveEvent",
+    "PerspectiveSubscription",
     "SeenMessage",
     "ServiceInstance",
     "Source",
+    "SourcePause",
+    "StoredEvent",
     "Stream",
     "WorkRow",
 ]

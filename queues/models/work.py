@@ -1,4 +1,6 @@
-"""Columns that the work tables share, and the inbox."""
+"""The three work tables: inbox, outbox and perspective events, with the columns that they share."""
+
+from typing import Any
 
 from django.db import models
 from django.db.models import Q
@@ -17,30 +19,21 @@ class Source(models.TextChoices):
 
 
 class WorkRow(models.Model):
-    """One waiting or running message.
+    """One waiting or running piece of work.
 
-    Written by `send`, by any SQL writer of the database and by a recovery; leaves when its handler succeeded
-    or when it is dead-lettered. `attempts` counts runs that ended or were charged and never goes down;
+    Written by the application, by any SQL writer of the database and by a recovery; leaves when its run
+    succeeded or when it is dead-lettered. `attempts` counts runs that ended or were charged and never goes down;
     budget used = attempts - delays - releases.
     """
 
-    message_id = models.UUIDField(primary_key=True)
-    message_type = models.CharField(max_length=500)
-    event_data = JSONTextField()
-    metadata = JSONTextField(db_default=models.Value({}, models.JSONField()))
-    scope = JSONTextField(null=True)
     stream_id = models.UUIDField(null=True)
     partition_number = models.IntegerField(null=True)
-    is_event = models.BooleanField(db_default=False)
-    status = models.IntegerField(db_default=1)
     attempts = models.IntegerField(db_default=0)
     error = models.TextField(null=True)
     instance_id = models.UUIDField(null=True)
     lease_expiry = models.DateTimeField(null=True)
-    failure_reason = models.IntegerField(db_default=99)
     scheduled_for = models.DateTimeField(db_default=Now())
     processed_at = models.DateTimeField(null=True)
-    flags = models.IntegerField(null=True)
     priority = models.IntegerField(null=True)
 
     position = models.BigIntegerField(editable=False)
@@ -63,8 +56,54 @@ class WorkRow(models.Model):
         abstract = True
 
 
-class InboxMessage(WorkRow):
-    """One message of the inbox; see `WorkRow`."""
+class MessageRow(WorkRow):
+    """A piece of work that brings its own body."""
+
+    message_id = models.UUIDField(primary_key=True)
+    message_type = models.CharField(max_length=500)
+    event_data = JSONTextField()
+    metadata = JSONTextField(db_default=models.Value({}, models.JSONField()))
+    scope = JSONTextField(null=True)
+    is_event = models.BooleanField(db_default=False)
+    flags = models.IntegerField(null=True)
+    status = models.IntegerField(db_default=1)
+    failure_reason = models.IntegerField(db_default=99)
+
+    class Meta:
+        abstract = True
+
+
+def work_constraints(table: str) -> list[models.BaseConstraint]:
+    """Return what holds of every work row, whoever writes it."""
+
+    def check(name: str, condition: Q) -> models.CheckConstraint:
+        return models.CheckConstraint(name=f"{table}_{name}", condition=condition)
+
+    return [
+        check("max_attempts_positive_or_unlimited", Q(max_attempts=-1) | Q(max_attempts__gte=1)),
+        check("max_delays_not_negative", Q(max_delays__gte=-1)),
+        check("counts_not_negative", Q(attempts__gte=0, delays__gte=0, releases__gte=0, life__gte=1)),
+        check("lease_is_whole", Q(lease_token=None) | Q(lease_expiry__isnull=False, instance_id__isnull=False)),
+    ]
+
+
+def message_indexes(table: str) -> list[models.Index]:
+    """Return the indexes by which messages are claimed; none names a column that a claim changes."""
+
+    def index(name: str, fields: list[str], condition: Q) -> models.Index:
+        return models.Index(name=f"{table}_{name}", fields=fields, condition=condition)
+
+    waiting: dict[str, Any] = {"processed_at": None}
+    return [
+        # The claim of rows without a stream: due ones, oldest first.
+        index("free_due", ["scheduled_for", "position"], Q(stream_id=None, **waiting)),
+        # The claim's read of a leased stream's first rows, and "what waits behind it" on the pages.
+        index("stream_order", ["stream_id", "position"], Q(stream_id__isnull=False, **waiting)),
+    ]
+
+
+class InboxMessage(MessageRow):
+    """One message of the inbox: a handler of this service is to run on it."""
 
     handler_name = models.CharField(max_length=500, db_default="")
     received_at = models.DateTimeField(db_default=Now())
@@ -75,32 +114,60 @@ class InboxMessage(WorkRow):
     class Meta:
         db_table = "wh_inbox"
         verbose_name = "inbox message"
+        constraints = work_constraints("wh_inbox")
+        indexes = message_indexes("wh_inbox")
+
+
+class OutboxMessage(MessageRow):
+    """One message of the outbox: it is to be published to its destination."""
+
+    destination = models.CharField(max_length=500, null=True)
+    envelope_type = models.CharField(max_length=500, null=True)
+    created_at = models.DateTimeField(db_default=Now())
+    published_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "wh_outbox"
+        verbose_name = "outbox message"
+        constraints = work_constraints("wh_outbox")
+        indexes = [
+            *message_indexes("wh_outbox"),
+            # What waits for a destination whose circuit is open or which is paused.
+            models.Index(
+                name="wh_outbox_by_destination",
+                fields=["destination", "scheduled_for", "position"],
+                condition=Q(processed_at=None),
+            ),
+        ]
+
+
+class PerspectiveEvent(WorkRow):
+    """One event that a perspective has still to apply; its body is in the event store."""
+
+    event_work_id = models.UUIDField(primary_key=True)
+    stream_id = models.UUIDField()
+    perspective_name = models.CharField(max_length=200)
+    event_id = models.UUIDField()
+    status = models.IntegerField(db_default=0)
+    failure_reason = models.IntegerField(null=True, db_default=99)
+    created_at = models.DateTimeField(db_default=Now())
+    claimed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "wh_perspective_events"
+        verbose_name = "perspective event"
         constraints = [
-            models.CheckConstraint(
-                name="wh_inbox_max_attempts_positive_or_unlimited",
-                condition=Q(max_attempts=-1) | Q(max_attempts__gte=1),
-            ),
-            models.CheckConstraint(name="wh_inbox_max_delays_not_negative", condition=Q(max_delays__gte=-1)),
-            models.CheckConstraint(
-                name="wh_inbox_counts_not_negative",
-                condition=Q(attempts__gte=0, delays__gte=0, releases__gte=0, life__gte=1),
-            ),
-            models.CheckConstraint(
-                name="wh_inbox_lease_is_whole",
-                condition=Q(lease_token=None) | Q(lease_expiry__isnull=False, instance_id__isnull=False),
+            *work_constraints("wh_perspective_events"),
+            # An event is applied once by each perspective, however often it is appended or recovered.
+            models.UniqueConstraint(
+                name="wh_perspective_events_once", fields=["stream_id", "perspective_name", "event_id"]
             ),
         ]
         indexes = [
-            # The claim of rows without a stream: due ones, oldest first.
+            # The claim's read of a leased stream's first rows; each perspective has its own order.
             models.Index(
-                name="wh_inbox_free_due",
-                fields=["scheduled_for", "position"],
-                condition=Q(stream_id=None, processed_at=None),
-            ),
-            # The claim's read of a leased stream's first rows, and "what waits behind it" on the pages.
-            models.Index(
-                name="wh_inbox_stream_order",
-                fields=["stream_id", "position"],
-                condition=Q(stream_id__isnull=False, processed_at=None),
+                name="wh_perspective_stream_order",
+                fields=["perspective_name", "stream_id", "position"],
+                condition=Q(processed_at=None),
             ),
         ]

@@ -3,21 +3,46 @@
 A file is never edited once released: a change is a new file with the next version in its name.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from django.db.migrations import RunSQL
 
 HERE = Path(__file__).parent
 
+_MESSAGES = {
+    "id": "message_id",
+    "type": "w.message_type",
+    "bytes": "coalesce(w.envelope_bytes, pg_column_size(w.event_data))",
+    "in_queue": "",
+}
+WORK_TABLES: Mapping[str, Mapping[str, str]] = {
+    "wh_inbox": {"work": "wh_inbox", "queue": "'wh_inbox'", **_MESSAGES},
+    "wh_outbox": {"work": "wh_outbox", "queue": "'wh_outbox'", **_MESSAGES},
+    "wh_perspective_events": {
+        "work": "wh_perspective_events",
+        "queue": "'wh_perspective_events:' || w.perspective_name",
+        "in_queue": " AND w.perspective_name = substr(p_queue, length('wh_perspective_events:') + 1)",
+        "id": "event_work_id",
+        "type": "w.perspective_name",
+        "bytes": "coalesce(w.envelope_bytes, 0)",
+    },
+}
+"""How the work tables differ, as the files' `{{key}}` placeholders.
 
-def run(name: str, reverse: str, *, folder: Path = HERE, **names: str) -> RunSQL:
-    """Return the operation that runs `<folder>/<name>.sql`; `{{key}}` in it becomes `names[key]`."""
-    return RunSQL(filled(folder / f"{name}.sql", names), reverse_sql=reverse)
+`id` is the column of the work's id; `type` picks the handler, `bytes` is the size of the body and `queue` the
+name in `wh_streams`, all of a row `w`; `in_queue` tells the rows of the queue `p_queue` from others.
+"""
 
 
-def filled(path: Path, names: dict[str, str]) -> str:
-    """Return the file's text with its `{{key}}` placeholders filled."""
-    text = path.read_text(encoding="utf-8")
+def run(name: str, reverse: str, *, folder: Path = HERE, names: Mapping[str, str] | None = None) -> RunSQL:
+    """Return the operation that runs `<folder>/<name>.sql`; `{{key}}` in it and in `reverse` becomes `names[key]`."""
+    text = (folder / f"{name}.sql").read_text(encoding="utf-8")
+    return RunSQL(filled(text, names or {}), reverse_sql=filled(reverse, names or {}))
+
+
+def filled(text: str, names: Mapping[str, str]) -> str:
+    """Return the text with its `{{key}}` placeholders filled."""
     for key, value in names.items():
         text = text.replace("{{" + key + "}}", value)
     return text

@@ -8,6 +8,7 @@
 -- `was_started`: it ran alone then, with its start recorded, so its charge is already in `attempts`.
 -- A row of a lapsed lease without a recorded start gets one provisional charge and becomes a suspect, unless a
 -- recorded start in its stream explains the loss.
+-- A perspective's queue is its own; its rows are told by its name.
 -- No row = nothing is due. Locks: stream rows, then rows; both skip what others hold.
 CREATE FUNCTION claim_{{work}}(
     p_queue text, p_instance uuid, p_token uuid, p_limit integer, p_per_stream integer, p_lease interval,
@@ -46,9 +47,9 @@ BEGIN
           FROM unnest(v_streams) AS s(stream_id)
          CROSS JOIN LATERAL (
                SELECT f.message_id, row_number() OVER w AS rank, bool_and(f.scheduled_for <= p_now) OVER w AS due
-                 FROM (SELECT w.message_id, w.position, w.scheduled_for
+                 FROM (SELECT w.{{id}} AS message_id, w.position, w.scheduled_for
                          FROM {{work}} w
-                        WHERE w.stream_id = s.stream_id AND w.processed_at IS NULL
+                        WHERE w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
                         ORDER BY w.position
                         LIMIT p_per_stream) f
                WINDOW w AS (ORDER BY f.position)
@@ -61,24 +62,24 @@ BEGIN
     -- Streams whose head is not due, and empty ones, are let go at once.
     PERFORM release_streams_{{work}}(p_queue, p_token, ARRAY(
         SELECT s FROM unnest(v_streams) AS s
-        EXCEPT SELECT w.stream_id FROM {{work}} w WHERE w.message_id = ANY (v_rows)
+        EXCEPT SELECT w.stream_id FROM {{work}} w WHERE w.{{id}} = ANY (v_rows)
     ));
 
     RETURN QUERY
     WITH member AS (
-        SELECT w.message_id, w.started_at, w.stream_id = ANY (v_lapsed) AS lapsed,
+        SELECT w.{{id}} AS message_id, w.started_at, w.stream_id = ANY (v_lapsed) AS lapsed,
                bool_or(w.started_at IS NOT NULL) OVER (PARTITION BY w.stream_id) AS explained
           FROM {{work}} w
-         WHERE w.message_id = ANY (v_rows)
+         WHERE w.{{id}} = ANY (v_rows)
     ), charged AS (
         UPDATE {{work}} w
            SET attempts = w.attempts + CASE WHEN m.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
                suspect = w.suspect OR m.started_at IS NULL, started_at = NULL
           FROM member m
-         WHERE w.message_id = m.message_id AND m.lapsed AND (m.started_at IS NOT NULL OR NOT m.explained)
-        RETURNING w.message_id, w.attempts, w.suspect, m.started_at IS NOT NULL AS was_started
+         WHERE w.{{id}} = m.message_id AND m.lapsed AND (m.started_at IS NOT NULL OR NOT m.explained)
+        RETURNING w.{{id}} AS message_id, w.attempts, w.suspect, m.started_at IS NOT NULL AS was_started
     ), free AS (
-        SELECT w.message_id, w.started_at, w.lease_token IS NOT NULL AS lapsed
+        SELECT w.{{id}} AS message_id, w.started_at, w.lease_token IS NOT NULL AS lapsed
           FROM {{work}} w
          WHERE w.stream_id IS NULL AND w.processed_at IS NULL AND w.scheduled_for <= p_now
            AND (w.lease_expiry IS NULL OR w.lease_expiry <= p_now)
@@ -91,19 +92,22 @@ BEGIN
                attempts = w.attempts + CASE WHEN f.lapsed AND f.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
                suspect = w.suspect OR (f.lapsed AND f.started_at IS NULL), started_at = NULL
           FROM free f
-         WHERE w.message_id = f.message_id
-        RETURNING w.*, f.lapsed, f.started_at IS NOT NULL AS was_started
+         WHERE w.{{id}} = f.message_id
+        RETURNING w.{{id}} AS message_id, w.position, w.stream_id, {{type}} AS message_type, w.attempts, w.delays,
+                  w.releases, w.life, w.suspect, coalesce(w.failure_reason, 99) AS failure_reason, w.max_attempts,
+                  w.max_delays, w.dead_letter_id, {{bytes}} AS body_bytes, f.lapsed,
+                  f.started_at IS NOT NULL AS was_started
     )
-    SELECT w.message_id, w.position, w.stream_id, w.message_type, coalesce(c.attempts, w.attempts), w.delays,
-           w.releases, w.life, coalesce(c.suspect, w.suspect), w.failure_reason, w.max_attempts, w.max_delays,
-           w.dead_letter_id, coalesce(w.envelope_bytes, pg_column_size(w.event_data)),
+    SELECT w.{{id}}, w.position, w.stream_id, {{type}}, coalesce(c.attempts, w.attempts), w.delays,
+           w.releases, w.life, coalesce(c.suspect, w.suspect), coalesce(w.failure_reason, 99), w.max_attempts, w.max_delays,
+           w.dead_letter_id, {{bytes}},
            c.message_id IS NOT NULL, coalesce(c.was_started, false)
-      FROM {{work}} w LEFT JOIN charged c ON c.message_id = w.message_id
-     WHERE w.message_id = ANY (v_rows)
+      FROM {{work}} w LEFT JOIN charged c ON c.message_id = w.{{id}}
+     WHERE w.{{id}} = ANY (v_rows)
     UNION ALL
     SELECT l.message_id, l.position, l.stream_id, l.message_type, l.attempts, l.delays,
            l.releases, l.life, l.suspect, l.failure_reason, l.max_attempts, l.max_delays,
-           l.dead_letter_id, coalesce(l.envelope_bytes, pg_column_size(l.event_data)), l.lapsed, l.was_started
+           l.dead_letter_id, l.body_bytes, l.lapsed, l.was_started
       FROM leased l
      ORDER BY 2;
 END $$;
@@ -131,7 +135,7 @@ BEGIN
           FROM wh_streams s
           LEFT JOIN LATERAL (
                SELECT w.scheduled_for FROM {{work}} w
-                WHERE w.stream_id = s.stream_id AND w.processed_at IS NULL
+                WHERE w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
                 ORDER BY w.position LIMIT 1) h ON true
          WHERE s.queue = p_queue AND s.stream_id = ANY (v_held)
     ), emptied AS (
@@ -150,7 +154,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM release_streams_{{work}}(p_queue, p_token, p_streams);
     UPDATE {{work}} w SET lease_token = NULL, lease_expiry = NULL, instance_id = NULL, started_at = NULL
-     WHERE w.message_id = ANY (p_messages) AND w.lease_token = p_token;
+     WHERE w.{{id}} = ANY (p_messages) AND w.lease_token = p_token;
 END $$;
 
 -- Says whether every message and stream is still held under p_token, and locks them: streams by id, then rows
@@ -167,7 +171,7 @@ BEGIN
          ORDER BY s.stream_id FOR UPDATE) held;
     SELECT count(*) INTO v_rows FROM (
         SELECT 1 FROM {{work}} w
-         WHERE w.message_id = ANY (p_messages) AND (w.stream_id = ANY (p_streams) OR w.lease_token = p_token)
+         WHERE w.{{id}} = ANY (p_messages) AND (w.stream_id = ANY (p_streams) OR w.lease_token = p_token)
          ORDER BY w.position FOR UPDATE) held;
     RETURN v_streams = cardinality(p_streams) AND v_rows = cardinality(p_messages);
 END $$;
@@ -187,9 +191,9 @@ BEGIN
               FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS v_streams = ROW_COUNT;
     UPDATE {{work}} w SET lease_expiry = clock_timestamp() + p_lease
-     WHERE w.message_id IN (
-           SELECT h.message_id FROM {{work}} h
-            WHERE h.message_id = ANY (p_messages) AND h.lease_token = p_token
+     WHERE w.{{id}} IN (
+           SELECT h.{{id}} FROM {{work}} h
+            WHERE h.{{id}} = ANY (p_messages) AND h.lease_token = p_token
               FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     RETURN v_streams + v_rows;

@@ -9,7 +9,7 @@ DECLARE
     v_done integer;
     v_changed integer;
 BEGIN
-    DELETE FROM {{work}} w WHERE w.message_id = ANY (p_done);
+    DELETE FROM {{work}} w WHERE w.{{id}} = ANY (p_done);
     GET DIAGNOSTICS v_done = ROW_COUNT;
     UPDATE {{work}} w
        SET attempts = c.attempts, delays = c.delays, releases = c.releases, suspect = false,
@@ -20,7 +20,7 @@ BEGIN
            lease_token = NULL, lease_expiry = NULL, instance_id = NULL, started_at = NULL
       FROM jsonb_to_recordset(p_changes) AS c(message_id uuid, attempts integer, delays integer, releases integer,
            due_in_ms bigint, error text, failure_detail jsonb, failure_reason integer, failed boolean)
-     WHERE w.message_id = c.message_id;
+     WHERE w.{{id}} = c.message_id;
     GET DIAGNOSTICS v_changed = ROW_COUNT;
     RETURN v_done + v_changed;
 END $$;
@@ -30,7 +30,7 @@ END $$;
 CREATE FUNCTION start_{{work}}(p_queue text, p_token uuid, p_message uuid) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE {{work}} w SET attempts = w.attempts + 1, started_at = clock_timestamp()
-     WHERE w.message_id = p_message AND (w.lease_token = p_token OR EXISTS (
+     WHERE w.{{id}} = p_message AND (w.lease_token = p_token OR EXISTS (
            SELECT FROM wh_streams s
             WHERE s.queue = p_queue AND s.stream_id = w.stream_id AND s.lease_token = p_token));
     RETURN FOUND;

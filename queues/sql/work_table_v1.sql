@@ -23,7 +23,7 @@ CREATE TRIGGER {{work}}_due_now BEFORE INSERT OR UPDATE OF scheduled_for ON {{wo
 CREATE FUNCTION {{work}}_arrivals() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO wh_arrivals (queue, stream_id)
-    SELECT DISTINCT '{{work}}', stream_id FROM written WHERE stream_id IS NOT NULL;
+    SELECT DISTINCT {{queue}}, w.stream_id FROM written w WHERE w.stream_id IS NOT NULL;
     RETURN NULL;
 END $$;
 CREATE TRIGGER {{work}}_arrivals AFTER INSERT ON {{work}}

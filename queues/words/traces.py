@@ -1,5 +1,6 @@
 """The traceback of a chain of exceptions as text, the newest part first, each part bounded."""
 
+import re
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +8,14 @@ from itertools import islice
 from types import FrameType
 
 from queues.words.chain import Carrier, walk
+from queues.words.codes import error_code, qualified
 from queues.words.text import bounded, text_of
 
 HEADER = "Traceback (most recent call last):"
+MAX_CARRIED = 100
+"""How far an exception that only carries another is followed, which may carry a third, or itself."""
+
+_OWN = re.compile(r"(?:builtins|__main__|queues\.words\.\w+)\.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,15 +30,21 @@ class TraceBounds:
 def name_and_text(exc: BaseException) -> str:
     """Return "Type: text" as a traceback writes it, with the module of a type that is neither built in nor ours.
 
-    One that carries another, as `Terminal` does, says what that one says.
+    "Type [CODE]: text" when the exception carries a code; without a text the colon is missing too. One that
+    carries another, as `Terminal` does, says what that one says.
     """
-    if isinstance(exc, Carrier) and exc.carried is not None:
-        return name_and_text(exc.carried)
-    kind = type(exc)
-    inside = kind.__module__ in ("builtins", "__main__") or kind.__module__.startswith("queues.words.")
-    name = kind.__qualname__ if inside else f"{kind.__module__}.{kind.__qualname__}"
-    text = text_of(exc)
-    return f"{name}: {text}" if text else name
+    exc = _spokesman(exc)
+    code, text = error_code(exc), text_of(exc)
+    head = _OWN.sub("", qualified(type(exc))) + (f" [{code}]" if code else "")
+    return f"{head}: {text}" if text else head
+
+
+def _spokesman(exc: BaseException) -> BaseException:
+    for _ in range(MAX_CARRIED):
+        if not isinstance(exc, Carrier) or exc.carried is None:
+            break
+        exc = exc.carried
+    return exc
 
 
 def trace_of(exc: BaseException, bounds: TraceBounds) -> str:

@@ -7,10 +7,13 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from deadletters.sql import KEPT
+from queues.sql import WORK_TABLES as WORK
+
 ROOT = Path(__file__).parents[2]
 SQL_FILES = sorted((*ROOT.glob("queues/sql/*.sql"), *ROOT.glob("deadletters/sql/*.sql")))
 MIGRATIONS = sorted((*ROOT.glob("queues/migrations/0*.py"), *ROOT.glob("deadletters/migrations/0*.py")))
-OURS = ("wh_%", "dead_letter_%", "delivery_log%", "notes", "operator_actions")
+WORK_TABLES = ("wh_inbox", "wh_outbox", "wh_perspective_events")
 
 
 def rows(statement, *arguments):
@@ -56,11 +59,27 @@ def test_the_schema_goes_down_to_nothing_and_up_to_the_same():
 
 
 @pytest.mark.django_db
-def test_no_index_of_a_work_table_names_what_a_claim_changes():
-    for (definition,) in rows("SELECT indexdef FROM pg_indexes WHERE tablename = 'wh_inbox'"):
+@pytest.mark.parametrize("table", WORK_TABLES)
+def test_no_index_of_a_work_table_names_what_a_claim_changes(table):
+    for (definition,) in rows("SELECT indexdef FROM pg_indexes WHERE tablename = %s", table):
         assert not re.search(r"lease|instance_id|attempts|started|suspect|status|error|failure", definition)
-    ((options,),) = rows("SELECT reloptions FROM pg_class WHERE relname = 'wh_inbox'")
+    ((options,),) = rows("SELECT reloptions FROM pg_class WHERE relname = %s", table)
     assert "fillfactor=50" in options
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("table", WORK_TABLES)
+def test_a_snapshot_keeps_every_column_that_has_no_place_of_its_own(table):
+    """A new column of a work table must be kept, or be named here with the place where it goes."""
+    elsewhere = {
+        WORK[table]["id"], "message_type", "event_data", "metadata", "envelope_raw", "envelope_bytes", "destination",
+        "perspective_name", "error", "failure_detail",
+    }  # fmt: skip
+    columns = {
+        name for (name,) in rows("SELECT column_name FROM information_schema.columns WHERE table_name = %s", table)
+    }
+
+    assert set(KEPT[table]) == columns - elsewhere
 
 
 @pytest.mark.django_db

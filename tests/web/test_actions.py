@@ -83,7 +83,7 @@ def test_a_resubmitted_recover_of_a_recovered_letter_says_so_and_runs_nothing(pa
     ("fields", "said"),
     [
         ({"status": RecoveryStatus.PERMANENTLY_FAILED}, "It was given up"),
-        ({"source_table": "broker"}, "cannot be recovered here"),
+        ({"source_table": "elsewhere"}, "cannot be recovered here"),
         ({"superseded_by": uuid4()}, "There is no such dead letter"),
     ],
 )

@@ -51,7 +51,7 @@ def plan(filters):
         (LetterFilter(reason="validation_error"), "wh_dead_letters_by_reason"),
         (LetterFilter(type="type.7"), "wh_dead_letters_by_type"),
         (LetterFilter(subject="order:42"), "dead_letter_subjects_key"),
-        (LetterFilter(q="0192f0c0-1111-7000-8000-00000000aaaa"), "wh_dead_letters_by_source"),
+        (LetterFilter(q="0192f0c0-1111-7000-8000-00000000aaaa"), "wh_dead_letters_one_current"),
     ],
     ids=["newest", "a later page", "state", "reason", "type", "subject", "id"],
 )

@@ -1,0 +1,43 @@
+"""The move and the recovery, in SQL."""
+
+from django.db import migrations
+
+from deadletters.sql import HERE, SNAPSHOTS
+from queues.sql import run
+
+
+def of_each_table(name, reverse):
+    return [run(name, reverse, folder=HERE, names=names) for names in SNAPSHOTS.values()]
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [('deadletters', '0002_fingerprints_and_counts'), ('queues', '0003_engine')]
+
+    operations = [
+        *of_each_table(
+            'move_v1', 'DROP FUNCTION move_{{work}}(jsonb, uuid, text, uuid, boolean, timestamptz)'
+        ),
+        run(
+            'move_calls_v1',
+            folder=HERE,
+            reverse="""
+                DROP FUNCTION move_to_dead_letters(
+                    uuid, text, uuid, integer, text, uuid, text, jsonb, text, uuid, boolean);
+                DROP FUNCTION move_batch_to_dead_letters(text, jsonb, uuid, text, uuid, boolean, timestamptz);
+                DROP FUNCTION write_dead_letter_subjects(uuid[]);
+                DROP FUNCTION dead_letter_failed_again(dead_letter_deaths, text, text, varchar, smallint);
+                DROP FUNCTION dead_letter_joined_error(text, text);
+            """,
+        ),
+        *of_each_table('emit_v1', 'DROP FUNCTION emit_{{work}}(wh_dead_letters, timestamptz)'),
+        run(
+            'recover_v1',
+            folder=HERE,
+            reverse="""
+                DROP FUNCTION due_dead_letters(integer, timestamptz);
+                DROP FUNCTION settle_recovered(uuid[], timestamptz);
+                DROP FUNCTION recover_dead_letter(uuid, text, boolean, timestamptz);
+            """,
+        ),
+    ]

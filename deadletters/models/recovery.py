@@ -1,0 +1,208 @@
+"""How dead letters are brought back: policies, runs with their items, and the builds that were deployed."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from queues.words.outcomes import Cause, FailureReason
+
+
+class AfterBudget(models.TextChoices):
+    """What becomes of a letter whose automatic recoveries are used up."""
+
+    HOLD = "hold", "Hold it for a person"
+    GIVE_UP = "give_up", "Give it up"
+
+
+class RecoveryPolicy(models.Model):
+    """What the schedule does with letters of a cause, or of a cause and a failure reason.
+
+    The more exact row wins. Made once from the defaults; what an administrator edits stays.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=100)
+    cause = models.CharField(max_length=20, choices=[(c.value, c.value.replace("_", " ")) for c in Cause])
+    failure_reason = models.IntegerField(
+        choices=[(r.value, r.name.replace("_", " ").lower()) for r in FailureReason], null=True, blank=True
+    )
+    is_automatic = models.BooleanField(db_default=True)
+    max_recoveries = models.PositiveIntegerField(db_default=0)
+    cooldown_seconds = models.PositiveIntegerField(db_default=3600)
+    then = models.TextField(choices=AfterBudget, db_default=AfterBudget.HOLD)
+
+    class Meta:
+        db_table = "recovery_policies"
+        verbose_name = "recovery policy"
+        verbose_name_plural = "recovery policies"
+        constraints = [
+            # The move's "which policy is this death's?", and one answer to it.
+            models.UniqueConstraint(
+                name="recovery_policies_once", fields=["cause", "failure_reason"], nulls_distinct=False
+            ),
+        ]
+
+
+class RunKind(models.TextChoices):
+    """Who began a run."""
+
+    PERSON = "person", "A person"
+    SCHEDULE = "schedule", "The schedule"
+    REPLAY = "replay", "A new build"
+
+
+class RunState(models.TextChoices):
+    """Where a run is."""
+
+    FREEZING = "freezing", "Collecting its letters"
+    READY = "ready", "Waits for its start"
+    RUNNING = "running", "Running"
+    PAUSED = "paused", "Paused"
+    STOPPED = "stopped", "Stopped"
+    FINISHED = "finished", "Finished"
+
+
+class RecoveryRun(models.Model):
+    """One recovery of more than one letter: its frozen scope, its plan and its progress.
+
+    `scope` is the filter or the list of ids that was asked for, `scope_words` says it in English; what it came
+    to is in the items. `plan`: canary size, ramp, rate, stop rule, stream order, start, deadline.
+    """
+
+    run_id = models.UUIDField(primary_key=True)
+    kind = models.TextField(choices=RunKind)
+    state = models.TextField(choices=RunState, db_default=RunState.FREEZING)
+    scope = models.JSONField()
+    scope_words = models.TextField(db_default="")
+    plan = models.JSONField()
+    group_id = models.UUIDField(null=True)
+    generation = models.TextField(null=True)
+    actor = models.TextField()
+    actor_id = models.TextField(db_default="")
+    reason = models.TextField(db_default="")
+    approved_by = models.TextField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+    starts_at = models.DateTimeField(null=True)
+    frozen_at = models.DateTimeField(null=True)
+    frozen_count = models.IntegerField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    wave = models.IntegerField(db_default=0)
+    rate_tokens = models.FloatField(db_default=0)
+    rate_refilled_at = models.DateTimeField(null=True)
+    stop_reason = models.TextField(db_default="")
+    row_version = models.IntegerField(db_default=1)
+
+    class Meta:
+        db_table = "recovery_runs"
+        verbose_name = "recovery run"
+        constraints = [
+            models.CheckConstraint(
+                name="recovery_runs_frozen_has_count",
+                condition=Q(frozen_at=None, frozen_count=None) | Q(frozen_at__isnull=False, frozen_count__gte=0),
+            ),
+            models.CheckConstraint(
+                name="recovery_runs_ended_has_time",
+                condition=~Q(state__in=[RunState.STOPPED, RunState.FINISHED]) | Q(finished_at__isnull=False),
+            ),
+            # One replay of a group on a build, however many workers report it.
+            models.UniqueConstraint(
+                name="recovery_runs_one_replay", fields=["group_id", "generation"], condition=Q(kind=RunKind.REPLAY)
+            ),
+        ]
+        indexes = [
+            # The list of runs, newest first.
+            models.Index(name="recovery_runs_newest", fields=["-created_at", "-run_id"]),
+            # The stepper's "which runs have something to do?"
+            models.Index(
+                name="recovery_runs_open",
+                fields=["starts_at", "run_id"],
+                condition=Q(state__in=[RunState.FREEZING, RunState.READY, RunState.RUNNING]),
+            ),
+            # What was tried on a group before.
+            models.Index(name="recovery_runs_of_group", fields=["group_id", "-created_at"]),
+        ]
+
+
+class ItemState(models.TextChoices):
+    """How the recovery of one letter in a run stands; all but the first two are ends."""
+
+    WAITING = "waiting", "Waiting"
+    SENT = "sent", "Sent"
+    RECOVERED = "recovered", "Recovered"
+    FAILED_AGAIN = "failed_again", "Failed again"
+    FAILED_DIFFERENTLY = "failed_differently", "Failed differently"
+    SKIPPED = "skipped", "Skipped"
+    NO_ANSWER = "no_answer", "No answer"
+
+
+class RecoveryItem(models.Model):
+    """One letter of a run as it was when the scope was frozen.
+
+    Sent only if `life` and `row_version` still hold. Without a foreign key to the letter: a purge keeps the report.
+    """
+
+    item_id = models.UUIDField(primary_key=True)
+    run = models.ForeignKey(RecoveryRun, models.CASCADE, db_index=False, related_name="items")
+    dead_letter_id = models.UUIDField()
+    place = models.BigIntegerField()
+    stream_id = models.UUIDField(null=True)
+    state = models.TextField(choices=ItemState, db_default=ItemState.WAITING)
+    is_canary = models.BooleanField(db_default=False)
+    life = models.IntegerField()
+    row_version = models.IntegerField()
+    fingerprint = models.CharField(max_length=16, null=True)
+    fingerprint_version = models.SmallIntegerField(null=True)
+    sent_at = models.DateTimeField(null=True)
+    deadline_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    why = models.TextField(db_default="")
+
+    class Meta:
+        db_table = "recovery_items"
+        verbose_name = "recovery item"
+        constraints = [
+            # A letter is in a run once.
+            models.UniqueConstraint(name="recovery_items_once", fields=["run", "dead_letter_id"]),
+            # A letter is in flight for one run at most.
+            models.UniqueConstraint(
+                name="recovery_items_one_in_flight", fields=["dead_letter_id"], condition=Q(state=ItemState.SENT)
+            ),
+            models.CheckConstraint(
+                name="recovery_items_sent_has_times",
+                condition=~Q(state=ItemState.SENT) | Q(sent_at__isnull=False, deadline_at__isnull=False),
+            ),
+        ]
+        indexes = [
+            # The stepper's next items, the totals of a run and its table of items.
+            models.Index(name="recovery_items_by_state", fields=["run", "state", "place"]),
+            # Items whose answer is overdue.
+            models.Index(name="recovery_items_overdue", fields=["deadline_at"], condition=Q(state=ItemState.SENT)),
+            # The runs in which a letter was, on its page.
+            models.Index(name="recovery_items_of_letter", fields=["dead_letter_id"]),
+        ]
+
+
+class Generation(models.Model):
+    """One build of one service, registered by the first worker that reports it."""
+
+    id = models.BigAutoField(primary_key=True)
+    service = models.CharField(max_length=200)
+    build = models.CharField(max_length=200)
+    types = ArrayField(models.TextField(), db_default=models.Value([], ArrayField(models.TextField())))
+    first_seen_at = models.DateTimeField(db_default=Now())
+    last_seen_at = models.DateTimeField(db_default=Now())
+    replay_begun_at = models.DateTimeField(null=True)
+    replay_ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "generations"
+        constraints = [
+            # "Is this build new to this service?"
+            models.UniqueConstraint(name="generations_once", fields=["service", "build"]),
+        ]
+        indexes = [
+            # The last builds, newest first: deploy marks, and what each replayed.
+            models.Index(name="generations_newest", fields=["-first_seen_at"]),
+        ]

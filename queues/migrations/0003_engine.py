@@ -1,0 +1,60 @@
+"""Claims, outcomes and order of each work table, in SQL."""
+
+from django.db import migrations
+
+from queues.sql import WORK_TABLES, run
+
+
+def of_each_table(name, reverse):
+    return [run(name, reverse, names=names) for names in WORK_TABLES.values()]
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [('queues', '0002_delivery_log')]
+
+    operations = [
+        *of_each_table(
+            'work_table_v1',
+            """
+                DROP TRIGGER {{work}}_arrivals ON {{work}};
+                DROP FUNCTION {{work}}_arrivals();
+                DROP TRIGGER {{work}}_due_now ON {{work}};
+                DROP FUNCTION {{work}}_due_now();
+                ALTER TABLE {{work}}
+                    RESET (fillfactor, autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold);
+                ALTER TABLE {{work}} ALTER COLUMN position DROP IDENTITY;
+            """,
+        ),
+        run(
+            'streams_v1',
+            reverse="""
+                DROP FUNCTION admit_arrivals(text, integer, timestamptz);
+                ALTER TABLE wh_streams RESET (fillfactor);
+            """,
+        ),
+        *of_each_table(
+            'claim_v1',
+            """
+                DROP FUNCTION renew_{{work}}(text, uuid, uuid[], uuid[], interval);
+                DROP FUNCTION fence_{{work}}(text, uuid, uuid[], uuid[]);
+                DROP FUNCTION release_{{work}}(text, uuid, uuid[], uuid[]);
+                DROP FUNCTION release_streams_{{work}}(text, uuid, uuid[]);
+                DROP FUNCTION claim_{{work}}(text, uuid, uuid, integer, integer, interval, timestamptz);
+            """,
+        ),
+        *of_each_table(
+            'outcomes_v1',
+            """
+                DROP FUNCTION start_{{work}}(text, uuid, uuid);
+                DROP FUNCTION record_{{work}}(uuid[], jsonb);
+            """,
+        ),
+        run(
+            'events_v1',
+            reverse="""
+                DROP TRIGGER wh_event_store_feed ON wh_event_store;
+                DROP FUNCTION wh_event_store_feed();
+            """,
+        ),
+    ]
