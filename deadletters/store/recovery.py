@@ -1,4 +1,4 @@
-"""The recovery of one dead letter, as one call of its SQL function."""
+"""Changes of a dead letter's recovery status, each as one call of its SQL function."""
 
 from enum import StrEnum
 from uuid import UUID
@@ -27,3 +27,14 @@ def recover(dead_letter_id: UUID, actor: str) -> Sent | None:
         cursor.execute("SELECT recover_dead_letter(%s, %s)", [dead_letter_id, actor])
         (code,) = cursor.fetchone()
     return None if code is None else Sent(code)
+
+
+def dispose(dead_letter_id: UUID, disposition: int) -> str:
+    """Set a person's disposition with the status that follows; "" = done, else what the letter is instead.
+
+    Locks the letter for the caller's transaction. Source: `sql/triage_v1.sql`.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT dispose_dead_letter(%s, %s)", [dead_letter_id, disposition])
+        (code,) = cursor.fetchone()
+    return "gone" if code is None else str(code)

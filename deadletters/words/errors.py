@@ -15,3 +15,19 @@ class BadNote(DeadLettersError):
 
 class NoSuchLetter(DeadLettersError):
     """There is no such dead letter."""
+
+
+class NoSuchGroup(DeadLettersError):
+    """There is no such failure group."""
+
+
+class BadChange(DeadLettersError):
+    """A change cannot be made; `field` is the column, `problem` says why without naming it."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field.replace('_', ' ').capitalize()} {problem}.")
+        self.field, self.problem = field, problem
+
+
+class StaleChange(DeadLettersError):
+    """Somebody changed it meanwhile."""

@@ -1,0 +1,15 @@
+"""Dispositions, in SQL."""
+
+from django.db import migrations
+
+from deadletters.sql import HERE
+from queues.sql import run
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [('deadletters', '0003_move_and_recover')]
+
+    operations = [
+        run('triage_v1', folder=HERE, reverse='DROP FUNCTION dispose_dead_letter(uuid, integer, timestamptz)'),
+    ]

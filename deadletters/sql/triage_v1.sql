@@ -1,0 +1,29 @@
+-- A person's disposition of one letter, and the recovery status that follows: hold (2) holds it, give up (3) closes
+-- it, none (0) and retry now (1) open it again, the latter due at once. A letter in flight keeps its status: the
+-- disposition takes effect when its message dies again.
+--
+-- Returns '' when it was done; 'recovered' or 'superseded' when such a letter is left alone; NULL without a letter.
+-- Locks the letter.
+CREATE FUNCTION dispose_dead_letter(
+    p_dead_letter_id uuid, p_disposition integer, p_now timestamptz DEFAULT clock_timestamp()
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v_letter wh_dead_letters;
+BEGIN
+    SELECT * INTO v_letter FROM wh_dead_letters WHERE dead_letter_id = p_dead_letter_id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    ELSIF v_letter.superseded_by IS NOT NULL THEN
+        RETURN 'superseded';
+    ELSIF v_letter.recovery_status = 3 THEN
+        RETURN 'recovered';
+    END IF;
+    UPDATE wh_dead_letters
+       SET operator_disposition = p_disposition, row_version = row_version + 1,
+           recovery_status = CASE WHEN recovery_status = 1 THEN 1 ELSE (ARRAY[0, 0, 2, 4])[p_disposition + 1] END,
+           next_recovery_at = CASE WHEN recovery_status = 1 THEN next_recovery_at
+                                   WHEN p_disposition = 1 THEN p_now
+                                   WHEN p_disposition = 0 AND recovery_status = 0 THEN next_recovery_at END
+     WHERE dead_letter_id = p_dead_letter_id;
+    RETURN '';
+END $$;

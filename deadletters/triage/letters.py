@@ -1,0 +1,101 @@
+"""One dead letter: its recovery, and the triage of people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+
+from deadletters.models import DeadLetter, DeadLetterDeath
+from deadletters.store import audit
+from deadletters.store.recovery import Sent, dispose
+from deadletters.store.recovery import recover as send_again
+from deadletters.triage import changes as values
+from deadletters.triage.actors import actor
+from deadletters.triage.changes import Changed, Cleaner, compare
+from deadletters.words import access
+from deadletters.words.errors import BadChange, NoSuchLetter, StaleChange
+from queues import wakeups
+from queues.models import Source
+
+CHANGEABLE: Mapping[str, Cleaner] = {
+    "owner": values.text("owner", values.MAX_OWNER),
+    "operator_disposition": values.disposition,
+    "quiet_until": values.moment("quiet_until"),
+    "quiet_until_generation": values.text("quiet_until_generation", values.MAX_BUILD),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """What became of a request to recover; everything but SENT changed nothing but the audit.
+
+    `by` and `at` say who was first, when somebody was.
+    """
+
+    sent: Sent
+    by: str = ""
+    at: datetime | None = None
+
+    @property
+    def is_sent(self) -> bool:
+        return self.sent is Sent.SENT
+
+
+@transaction.atomic
+def recover(*, dead_letter_id: UUID, user: Any) -> Recovery:
+    """Send one letter's message back to its source. Raises PermissionDenied, NoSuchLetter."""
+    by = actor(user, access.RECOVER)
+    sent = send_again(dead_letter_id, by.name)
+    if sent is None:
+        raise NoSuchLetter(str(dead_letter_id))
+    audit.record(actor=by, action="recover", dead_letter_id=dead_letter_id, after={"outcome": str(sent)})
+    if sent is not Sent.SENT:
+        return _who_was_first(dead_letter_id, sent)
+    source = DeadLetter.objects.values_list("source_table", flat=True).get(pk=dead_letter_id)
+    wakeups.wake(Source.INBOX if source == Source.BROKER else source)
+    return Recovery(sent=sent)
+
+
+def _who_was_first(dead_letter_id: UUID, sent: Sent) -> Recovery:
+    death = DeadLetterDeath.objects.filter(dead_letter=dead_letter_id, recovery_sent_at__isnull=False)
+    latest = death.order_by("-number").first()
+    if latest is None:
+        return Recovery(sent=sent)
+    return Recovery(sent=sent, by=latest.recovery_actor or "", at=latest.recovery_sent_at)
+
+
+@transaction.atomic
+def change_letter(
+    *, dead_letter_id: UUID, user: Any, changes: Mapping[str, object], reason: str = "", row_version: int | None = None
+) -> Changed:
+    """Change triage columns of a letter (see CHANGEABLE); nothing is written when nothing differs.
+
+    A disposition takes the recovery status with it, unless the letter is in flight; a recovered letter has none.
+    row_version: the version that the person saw. Raises PermissionDenied, NoSuchLetter, BadChange, StaleChange.
+    """
+    by = actor(user, access.TRIAGE)
+    letter = DeadLetter.objects.select_for_update().only("row_version", *CHANGEABLE).filter(pk=dead_letter_id).first()
+    if letter is None:
+        raise NoSuchLetter(str(dead_letter_id))
+    if row_version not in (None, letter.row_version):
+        raise StaleChange
+    changed = compare(letter, changes, CHANGEABLE)
+    if changed:
+        _write(dead_letter_id, dict(changed.after))
+        before, after = changed.as_json()
+        audit.record(
+            actor=by, action="triage", dead_letter_id=dead_letter_id, before=before, after=after, reason=reason
+        )
+    return changed
+
+
+def _write(dead_letter_id: UUID, after: dict[str, Any]) -> None:
+    disposition = after.pop("operator_disposition", None)
+    if disposition is not None and (refused := dispose(dead_letter_id, disposition)):
+        raise BadChange("operator_disposition", f"cannot be changed: the letter is {refused}")
+    if after:
+        DeadLetter.objects.filter(pk=dead_letter_id).update(**after, row_version=F("row_version") + 1)
