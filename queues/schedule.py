@@ -1,5 +1,7 @@
 """The beat rows: made once, so that what an administrator edits stays."""
 
+import json
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,26 +14,28 @@ from queues.wakeups import CELERY_QUEUES, DRAIN_TASK
 
 def make_rows(**_: Any) -> None:
     """Make the rows that are missing: one tick for each source, one for keeping house."""
+    make_row("queues: tick inbox", DRAIN_TASK, seconds=conf().tick_seconds, args=["wh_inbox"], queue="inbox")
+    make_row("queues: keep house", "queues.keep_house", seconds=3600, queue=CELERY_QUEUES["wh_inbox"])
+
+
+def make_row(name: str, task: str, *, seconds: float, queue: str, args: Sequence[str] = ()) -> None:
+    """Make a beat row unless there is one of this name, or no django_celery_beat; rounded to whole seconds."""
     if not apps.is_installed("django_celery_beat"):
         return
-    _make("queues: tick inbox", DRAIN_TASK, seconds=round(conf().tick_seconds) or 1, args='["wh_inbox"]', queue="inbox")
-    _make("queues: keep house", "queues.keep_house", seconds=3600, args="[]", queue=CELERY_QUEUES["wh_inbox"])
-
-
-def _make(name: str, task: str, *, seconds: int, args: str, queue: str) -> None:
     from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
     if PeriodicTask.objects.filter(name=name).exists():
         return
-    every, _ = IntervalSchedule.objects.get_or_create(every=seconds, period=IntervalSchedule.SECONDS)
+    period = max(round(seconds), 1)
+    every, _ = IntervalSchedule.objects.get_or_create(every=period, period=IntervalSchedule.SECONDS)
     PeriodicTask.objects.get_or_create(
         name=name,
         defaults={
             "task": task,
             "interval": every,
-            "args": args,
+            "args": json.dumps(args),
             "queue": queue,
-            "expire_seconds": seconds,
-            "start_time": timezone.now() - timedelta(seconds=seconds),
+            "expire_seconds": period,
+            "start_time": timezone.now() - timedelta(seconds=period),
         },
     )

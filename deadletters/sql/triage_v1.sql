@@ -2,7 +2,8 @@
 -- it, none (0) and retry now (1) open it again, the latter due at once. A letter in flight keeps its status: the
 -- disposition takes effect when its message dies again.
 --
--- Returns '' when it was done; 'recovered' or 'superseded' when such a letter is left alone; NULL without a letter.
+-- Returns '' when it was done; 'recovered', 'superseded' or 'given up' when such a letter is left alone: one that was
+-- given up is only opened again. NULL without a letter. The same rules as a table: `words/policies`.
 -- Locks the letter.
 CREATE FUNCTION dispose_dead_letter(
     p_dead_letter_id uuid, p_disposition integer, p_now timestamptz DEFAULT clock_timestamp()
@@ -17,6 +18,8 @@ BEGIN
         RETURN 'superseded';
     ELSIF v_letter.recovery_status = 3 THEN
         RETURN 'recovered';
+    ELSIF v_letter.recovery_status = 4 AND p_disposition IN (1, 2) THEN
+        RETURN 'given up';
     END IF;
     UPDATE wh_dead_letters
        SET operator_disposition = p_disposition, row_version = row_version + 1,

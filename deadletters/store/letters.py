@@ -9,6 +9,7 @@ from django.db import connection
 from uuid_utils.compat import uuid7
 
 from deadletters.models import DeadLetter, RecoveryStatus
+from deadletters.words.fingerprints import fingerprint
 from queues.words.dead_letters import Death, Settlement
 from queues.words.outcomes import OutcomeKind
 
@@ -23,10 +24,15 @@ class Store:
             list(letters.select_for_update().values_list("dead_letter_id", flat=True))
 
     def move(self, deaths: Sequence[Death]) -> Mapping[UUID, UUID]:
-        """Move messages of one source and claim; return source id to letter id of those that were moved."""
+        """Move messages of one source and claim; return source id to letter id of those that were moved.
+
+        Raises ValueError without the name of a source or of the build.
+        """
         if not deaths:
             return {}
         first = deaths[0]
+        if not first.source or not first.generation:
+            raise ValueError("a death names its source and its generation")
         moves = json.dumps([_move(death) for death in deaths])
         arguments: list[Any] = [first.source, moves, first.instance_id, first.generation, first.lease_token]
         with connection.cursor() as cursor:
@@ -47,6 +53,7 @@ class Store:
 
 
 def _move(death: Death) -> dict[str, Any]:
+    known = fingerprint(death.failure.text, cause=death.cause, reason=death.reason)
     return {
         "dead_letter_id": str(uuid7()),
         "source_id": str(death.source_id),
@@ -56,4 +63,6 @@ def _move(death: Death) -> dict[str, Any]:
         "cause": str(death.cause),
         "last_reported_error": death.last_reported,
         "attempts": death.attempts,
+        "fingerprint": known.value,
+        "fingerprint_version": known.version,
     }

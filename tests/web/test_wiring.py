@@ -7,7 +7,7 @@ from django.db import OperationalError
 from django.test import Client, override_settings
 
 from deadletters import health
-from deadletters.apps import make_groups
+from deadletters.defaults import make_groups
 from deadletters.checks import check_middleware
 from tests.factories import a_letter
 

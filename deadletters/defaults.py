@@ -1,0 +1,66 @@
+"""Rows that a new database gets after its migrations: groups of people, policies, beat rows.
+
+What is there already is left as it is: an administrator's changes stay.
+"""
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.apps import apps as present
+from django.apps.registry import Apps
+
+from deadletters.words.access import GROUPS
+from deadletters.words.policies import DEFAULT_POLICIES
+from queues.conf import conf
+from queues.schedule import make_row
+
+HOUSE_SECONDS = 300
+
+
+def make_groups(app_config: AppConfig, using: str, **_: Any) -> None:
+    """Make the groups that are missing, with their permissions; present ones are left as they are.
+
+    Permissions are made first: Django makes them by the same signal, and the order of apps is the host's.
+    """
+    from django.contrib.auth.management import create_permissions
+    from django.contrib.auth.models import Group, Permission
+
+    create_permissions(app_config, using=using, verbosity=0)
+    for name, permissions in GROUPS.items():
+        group, is_new = Group.objects.using(using).get_or_create(name=name)
+        if is_new:
+            codenames = [permission.partition(".")[2] for permission in permissions]
+            of_letters = Permission.objects.using(using).filter(content_type__app_label="deadletters")
+            group.permissions.set(of_letters.filter(codename__in=codenames))
+
+
+def make_policies(using: str, apps: Apps = present, **_: Any) -> None:
+    """Make the recovery policies of a database that has none; `apps`: the models as they are migrated to."""
+    try:
+        policy_model = apps.get_model("deadletters", "RecoveryPolicy")
+    except LookupError:  # migrated back to before there was one
+        return
+    policies = policy_model.objects.using(using)
+    if policies.exists():
+        return
+    policies.bulk_create(
+        [
+            policy_model(
+                name=policy.name,
+                cause=policy.cause,
+                failure_reason=policy.reason,
+                is_automatic=policy.automatic,
+                max_recoveries=policy.max_recoveries,
+                cooldown_seconds=round(policy.cooldown.total_seconds()),
+                then=policy.then,
+            )
+            for policy in DEFAULT_POLICIES
+        ],
+        ignore_conflicts=True,  # two hosts may migrate at once
+    )
+
+
+def make_beat_rows(**_: Any) -> None:
+    """Make the beat rows that are missing."""
+    make_row("dead letters: fold counts", "deadletters.fold_counts", seconds=conf().tick_seconds, queue="recovery")
+    make_row("dead letters: keep house", "deadletters.keep_house", seconds=HOUSE_SECONDS, queue="recovery")
