@@ -205,6 +205,7 @@ def test_default_policies_are_one_for_each_cause_and_reason() -> None:
 @pytest.mark.parametrize(("recovered", "hours"), [(0, 1), (1, 2), (2, 4), (4, 16), (5, 24), (10**9, 24)])
 def test_the_cooldown_doubles_with_each_recovery_up_to_a_day(recovered: int, hours: int) -> None:
     assert cooldown_after(POLICY, recovered, spread=0) == timedelta(hours=hours) / 2
+    assert cooldown_after(POLICY, recovered, spread=0.5) == timedelta(hours=hours) * 0.75
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1, exclude_max=True), st.sampled_from(DEFAULT_POLICIES))

@@ -1,0 +1,32 @@
+"""The filters of the lists: read from a query string, said back in words and as a query string."""
+
+from deadletters.words.filters.cursors import CountCursor, Cursor
+from deadletters.words.filters.groups import GROUP_SORTS, GROUP_STATES, GroupFilter
+from deadletters.words.filters.letters import (
+    CAUSES,
+    DISPOSITIONS,
+    SOURCES,
+    STATUSES,
+    LetterFilter,
+    reason_name,
+)
+from deadletters.words.filters.listfilter import MAX_TEXT, NOBODY, SIZES
+from deadletters.words.filters.subjects import SubjectFilter
+
+__all__ = [
+    "CAUSES",
+    "DISPOSITIONS",
+    "GROUP_SORTS",
+    "GROUP_STATES",
+    "MAX_TEXT",
+    "NOBODY",
+    "SIZES",
+    "SOURCES",
+    "STATUSES",
+    "CountCursor",
+    "Cursor",
+    "GroupFilter",
+    "LetterFilter",
+    "SubjectFilter",
+    "reason_name",
+]

@@ -1,0 +1,189 @@
+"""The filter of the list of dead letters."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from deadletters.words.errors import BadFilter
+from deadletters.words.filters.cursors import Cursor
+from deadletters.words.filters.listfilter import (
+    NOBODY,
+    ListFilter,
+    check_one_of,
+    owner_words,
+    spaced,
+    uuid_of,
+)
+from queues.words.outcomes import Cause, FailureReason
+
+STATUSES = {"open": 0, "recovering": 1, "held": 2, "recovered": 3, "given_up": 4}
+SOURCES = {
+    "inbox": "wh_inbox",
+    "outbox": "wh_outbox",
+    "perspectives": "wh_perspective_events",
+    "broker": "broker",
+}
+DISPOSITIONS = {"none": 0, "retry_now": 1, "hold": 2, "give_up": 3}
+CAUSES = {cause.value: cause for cause in Cause}
+
+_DECIDED = {
+    "none": "not decided about by a person",
+    "retry_now": "to be retried now",
+    "hold": "held by a person",
+    "give_up": "given up by a person",
+}
+_AGO = re.compile(r"(\d{1,4})([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+
+
+def _time_words(text: str) -> str:
+    """Say a time of a filter in words; one without a zone is in UTC."""
+    ago = _AGO.fullmatch(text)
+    if ago is None:
+        return text if datetime.fromisoformat(text).tzinfo else f"{text} UTC"
+    count, unit = int(ago[1]), _UNITS[ago[2]]
+    return f"{count} {unit if count != 1 else unit[:-1]} ago"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LetterFilter(ListFilter):
+    """Which dead letters the list shows.
+
+    A subject is written type:id and ends its type at the first colon: an id may hold colons, a type may not.
+    """
+
+    after: Cursor | None = None
+    type: str = ""
+    reason: str = ""
+    cause: str = ""
+    status: str = ""
+    disposition: str = ""
+    owner: str = ""
+    source: str = ""
+    destination: str = ""
+    perspective: str = ""
+    stream: str = ""
+    subject: str = ""
+    group: str = ""
+    fingerprint: str = ""
+    generation: str = ""
+    q: str = ""
+    since: str = ""
+    until: str = ""
+
+    NOUN = "Dead letters"
+    SAID = {
+        "status": "in state {}",
+        "disposition": "{}",
+        "owner": "owned by {}",
+        "type": "type {}",
+        "reason": "reason {}",
+        "cause": "cause {}",
+        "source": "from the {}",
+        "destination": "to {}",
+        "perspective": "of perspective {}",
+        "stream": "of stream {}",
+        "subject": "about {}",
+        "group": "of group {}",
+        "fingerprint": "with fingerprint {}",
+        "generation": "that died on build {}",
+        "q": "with “{}” in them",
+        "since": "since {}",
+        "until": "until {}",
+    }
+    SHOWN = {
+        "status": spaced,
+        "disposition": _DECIDED.__getitem__,
+        "owner": owner_words,
+        "reason": spaced,
+        "cause": spaced,
+        "since": _time_words,
+        "until": _time_words,
+    }
+
+    @classmethod
+    def cursor(cls, text: str, _values: Mapping[str, str]) -> Cursor:
+        return Cursor.parse(text)
+
+    def __post_init__(self) -> None:
+        check_one_of("status", self.status, STATUSES)
+        check_one_of("source", self.source, SOURCES)
+        check_one_of("cause", self.cause, CAUSES)
+        check_one_of("disposition", self.disposition, DISPOSITIONS)
+        if self.reason and self.reason_number is None:
+            raise BadFilter(
+                f"“{self.reason}” is no failure reason; try {_reason_name(FailureReason.VALIDATION_ERROR)}."
+            )
+        if self.subject and ":" not in self.subject:
+            raise BadFilter("A subject is written type:id, for example order:42.")
+        for name, identity in (("group", self.group_id), ("stream", self.stream_id)):
+            if getattr(self, name) and identity is None:
+                raise BadFilter(f"A {name} is named by its id, 32 hexadecimal digits with or without hyphens.")
+        if self.fingerprint and not _FINGERPRINT.fullmatch(self.fingerprint):
+            raise BadFilter("A fingerprint has 16 characters: digits and a to f.")
+        for name in ("since", "until"):
+            _moment(name, getattr(self, name), datetime(2000, 1, 1, tzinfo=UTC))
+
+    @property
+    def reason_number(self) -> int | None:
+        names = {_reason_name(reason): int(reason) for reason in FailureReason}
+        return names.get(self.reason)
+
+    @property
+    def disposition_number(self) -> int | None:
+        return DISPOSITIONS.get(self.disposition)
+
+    @property
+    def is_unowned(self) -> bool:
+        """Whether the filter asks for what nobody owns; `owner` is no name then."""
+        return self.owner == NOBODY
+
+    @property
+    def subject_pair(self) -> tuple[str, str] | None:
+        kind, colon, identity = self.subject.partition(":")
+        return (kind, identity) if colon else None
+
+    @property
+    def group_id(self) -> UUID | None:
+        return uuid_of(self.group)
+
+    @property
+    def stream_id(self) -> UUID | None:
+        return uuid_of(self.stream)
+
+    @property
+    def exact_id(self) -> UUID | None:
+        """The id that the text is, if it is one."""
+        return uuid_of(self.q)
+
+    def times(self, now: datetime) -> tuple[datetime | None, datetime | None]:
+        """Return since and until as times; "24h" counts back from `now`."""
+        return _moment("since", self.since, now), _moment("until", self.until, now)
+
+
+def reason_name(number: int) -> str:
+    """Return a failure reason's name as filters write it; an unknown number stays a number."""
+    try:
+        return _reason_name(FailureReason(number))
+    except ValueError:
+        return str(number)
+
+
+def _reason_name(reason: FailureReason) -> str:
+    return reason.name.lower()
+
+
+def _moment(name: str, text: str, now: datetime) -> datetime | None:
+    if not text:
+        return None
+    ago = _AGO.fullmatch(text)
+    if ago:
+        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        raise BadFilter(f"“{text}” is no time for “{name}”; write 24h, 7d or 2026-01-31T12:00.") from exc
