@@ -1,6 +1,9 @@
 """The exceptions behind an exception, outermost first."""
 
 from collections.abc import Iterator
+from typing import Any
+
+from queues.words.foreign import is_a, read
 
 MAX_NODES = 10_000
 
@@ -28,11 +31,9 @@ def walk(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _behind(node: BaseException) -> list[BaseException]:
-    behind = list(node.exceptions) if isinstance(node, BaseExceptionGroup) else []
-    if isinstance(node, Carrier) and node.carried is not None:
-        behind.append(node.carried)
-    if node.__cause__ is not None:
-        behind.append(node.__cause__)
-    elif node.__context__ is not None and not node.__suppress_context__:
-        behind.append(node.__context__)
-    return behind
+    leaves = read(node, "exceptions") if is_a(node, BaseExceptionGroup) else ()
+    carried = node.carried if is_a(node, Carrier) else None
+    cause = read(node, "__cause__")
+    context = None if cause is not None or read(node, "__suppress_context__") is True else read(node, "__context__")
+    behind: list[Any] = [*(leaves if is_a(leaves, tuple) else ()), carried, cause, context]
+    return [exc for exc in behind if is_a(exc, BaseException)]  # a class may say anything of itself

@@ -6,7 +6,8 @@ Libraries are known by the names of their classes, so that none has to be instal
 import errno
 from collections.abc import Mapping
 
-from queues.words.codes import http_status_of, qualified, read, sqlstate_of
+from queues.words.codes import http_status_of, sqlstate_of
+from queues.words.foreign import is_a, qualified, read
 from queues.words.outcomes import Classification, Classifier, FailureReason
 
 _BY_SQLSTATE = {
@@ -90,8 +91,8 @@ def by_connection(exc: BaseException) -> Classification | None:
 
     A Django error that wraps a driver's says nothing here: the driver's is looked at itself.
     """
-    down = isinstance(exc, OSError) and exc.errno in _NETWORK_DOWN
-    alone = read(exc, "__cause__") is None and not _DJANGO_CONNECTION.isdisjoint(map(qualified, type(exc).__mro__))
+    down = is_a(exc, OSError) and read(exc, "errno") in _NETWORK_DOWN
+    alone = qualified(type(exc)) in _DJANGO_CONNECTION and read(exc, "__cause__") is None
     return _retried(FailureReason.TRANSPORT_EXCEPTION) if down or alone else None
 
 

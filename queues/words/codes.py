@@ -1,10 +1,11 @@
 """The code that an exception carries: a SQLSTATE, the status of an HTTP response, or a name of its own.
 
-Read by duck typing, so that no library is imported. Reading never raises, whatever the exception's properties do.
+Read by duck typing, so that no library is imported.
 """
 
 import re
-from typing import Any
+
+from queues.words.foreign import exact_text, is_a, qualified, read
 
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
@@ -38,34 +39,13 @@ def http_status_of(exc: BaseException) -> int | None:
     return _status(read(exc, "code")) if qualified(type(exc)) == "urllib.error.HTTPError" else None
 
 
-def qualified(kind: type) -> str:
-    """Return "module.Name" of a class, without the module when the class does not name one."""
-    module, name = _text(read(kind, "__module__")), _text(read(kind, "__qualname__")) or "?"
-    return f"{module}.{name}" if module else name
-
-
-def read(holder: object, name: str) -> Any:
-    """Return an attribute, or None where there is none or reading it raises."""
-    try:
-        return getattr(holder, name, None)
-    except Exception:  # a property of the caller's may raise anything
-        return None
-
-
-def _text(value: Any) -> str | None:
-    """Return the text itself, also of an enum's member or another subclass that says something else."""
-    return str.__str__(value) if issubclass(type(value), str) else None
-
-
-def _matching(value: Any, pattern: re.Pattern[str]) -> str | None:
-    text = _text(value)
+def _matching(value: object, pattern: re.Pattern[str]) -> str | None:
+    text = exact_text(value)
     return text if text is not None and pattern.fullmatch(text) else None
 
 
-def _status(value: Any) -> int | None:
-    if not issubclass(type(value), int):
-        return None
-    status = int.__int__(value)
+def _status(value: object) -> int | None:
+    status = int.__int__(value) if is_a(value, int) else 0
     return status if status in _ERROR_STATUSES else None
 
 

@@ -8,10 +8,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from queues.words.chain import walk
+from queues.words.foreign import is_a
 from queues.words.plain import Room, plain_pairs
 from queues.words.text import bounded, bounded_middle, text_of
 from queues.words.traces import HEADER, TraceBounds, name_and_text, trace_of
 
+_OWN_DICT = BaseException.__dict__["__dict__"]
 E = TypeVar("E", bound=BaseException | None)
 _LAYERS = "__deadletters_attribution__"
 
@@ -112,7 +114,7 @@ def attribute(exc: E, *subjects: Subject) -> E:
 
 def detail(exc: E, mapping: Mapping[str, Any]) -> E:
     """Attach detail to an exception and return it."""
-    return _attach(exc, _Layer((), dict(mapping)))
+    return _attach(exc, _Layer((), _as_detail(mapping)))
 
 
 def attributed(*subjects: Subject, **given: Any) -> AbstractContextManager[None, None]:
@@ -131,14 +133,26 @@ class _Attributed(AbstractContextManager[None, None]):
 
 def _as_subjects(given: tuple[Any, ...]) -> tuple[Subject, ...]:
     """Take anything: a diagnostic must not turn one failure into another. A subject without a type is unknown."""
-    return tuple(one if isinstance(one, Subject) else Subject("", one) for one in given)
+    return tuple(one if is_a(one, Subject) else Subject("", one) for one in given)
+
+
+def _as_detail(given: Any) -> Mapping[Any, Any]:
+    try:
+        return dict(given)
+    except Exception:  # not a mapping, or one that raises
+        return {"detail": given}
 
 
 def _attach(exc: E, layer: _Layer) -> E:
     if exc is not None:
-        # Not by setattr: an exception that is a frozen dataclass refuses it.
-        vars(exc)[_LAYERS] = (*vars(exc).get(_LAYERS, ()), layer)
+        _own_dict(exc)[_LAYERS] = (*_own_dict(exc).get(_LAYERS, ()), layer)
     return exc
+
+
+def _own_dict(exc: BaseException) -> dict[str, Any]:
+    """Return what an exception's attributes are kept in: a class may refuse setattr, or hide `__dict__` itself."""
+    own: dict[str, Any] = _OWN_DICT.__get__(exc)
+    return own
 
 
 def attribution(exc: BaseException, bounds: Bounds = DEFAULT) -> Failure:
@@ -147,7 +161,7 @@ def attribution(exc: BaseException, bounds: Bounds = DEFAULT) -> Failure:
     Subjects come outermost first without exact duplicates; of a detail key the outermost layer wins. All parts
     are bounded, and storable whatever they hold.
     """
-    layers = [layer for node in walk(exc) for layer in reversed(vars(node).get(_LAYERS, ()))]
+    layers = [layer for node in walk(exc) for layer in reversed(_own_dict(node).get(_LAYERS, ()))]
     unique = dict.fromkeys(subject for layer in layers for subject in layer.subjects)
     trace = trace_of(exc, TraceBounds(causes=bounds.causes, frames=bounds.frames, text=bounds.cause))
     return Failure(

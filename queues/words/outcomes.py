@@ -7,6 +7,7 @@ from enum import IntEnum, StrEnum
 
 from queues.words.chain import Carrier, walk
 from queues.words.errors import InvalidSetting
+from queues.words.foreign import is_a
 from queues.words.text import text_of
 
 MAX_WAIT = timedelta(days=36_525)
@@ -72,7 +73,7 @@ class Terminal(Carrier):
 
     def __init__(self, cause: BaseException | str) -> None:
         super().__init__(cause)
-        if isinstance(cause, BaseException):
+        if is_a(cause, BaseException):
             self.__cause__ = self.carried = cause
 
     def __str__(self) -> str:
@@ -125,10 +126,10 @@ def rule(exc: BaseException, classifiers: Sequence[Classifier]) -> Ruling:
     """
     chain = list(walk(exc))
     for node in chain:
-        if isinstance(node, Delay):
+        if is_a(node, Delay):
             return Ruling(verdict=Verdict.DELAY, delay=node.by)
     known = _classify(chain, classifiers)
-    terminal = any(isinstance(node, Terminal) for node in chain) or (known is not None and known.permanent)
+    terminal = any(is_a(node, Terminal) for node in chain) or (known is not None and known.permanent)
     reason = known.reason if known else FailureReason.UNKNOWN
     return Ruling(verdict=Verdict.TERMINAL if terminal else Verdict.RETRY, reason=reason)
 
@@ -143,7 +144,7 @@ def _ask(classify: Classifier, node: BaseException) -> Classification | None:
         word = classify(node)
     except Exception:  # a classifier's fault must not keep the failure itself from being recorded
         return None
-    return word if isinstance(word, Classification) else None
+    return word if is_a(word, Classification) else None
 
 
 @dataclass(frozen=True, kw_only=True)

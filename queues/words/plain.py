@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from queues.words.text import bounded, text_of
+from queues.words.text import bounded, text_of, unprintable
 
 CUT = "… (cut)"
 _MAX_BITS = 3_300
@@ -29,11 +29,15 @@ class Room:
 
 
 def plain(value: Any, room: Room) -> Any:
-    """Return the value as JSON: not-a-number as text, what is no JSON as its text, what is cut says so."""
+    """Return the value as JSON: NaN as a text that says so, what is no JSON as its text, what is cut says so."""
+    return _guarded(value, room, room.depth)
+
+
+def _guarded(value: Any, room: Room, depth: int) -> Any:
     try:
-        return _plain(value, room, room.depth)
+        return _plain(value, room, depth)
     except Exception as exc:  # a collection of the caller's may raise anything
-        return room.take(f"<unprintable {type(value).__name__}: {type(exc).__name__}>")
+        return room.take(unprintable(value, exc))
 
 
 def plain_pairs(pairs: Iterable[tuple[Any, Any]], room: Room) -> dict[str, Any]:
@@ -55,7 +59,7 @@ def _plain(value: Any, room: Room, depth: int) -> Any:
     if isinstance(value, int):
         return _number(value, room)
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return value if math.isfinite(value) else f"{value} (no JSON number)"
     if isinstance(value, str):
         return room.take(value)
     if depth <= 0 or room.characters <= 0:
@@ -79,7 +83,7 @@ def _mapping(value: Mapping[Any, Any], room: Room, depth: int) -> dict[str, Any]
     for key, inner in islice(value.items(), room.items):
         if room.characters <= 0:
             break
-        kept[room.take(text_of(key))] = _plain(inner, room, depth)
+        kept[room.take(text_of(key))] = _guarded(inner, room, depth)
     else:
         if len(value) <= room.items:
             return kept
@@ -91,7 +95,7 @@ def _items(value: Any, room: Room, depth: int) -> list[Any]:
     for inner in islice(value, room.items):
         if room.characters <= 0:
             break
-        kept.append(_plain(inner, room, depth))
+        kept.append(_guarded(inner, room, depth))
     else:
         if len(value) <= room.items:
             return kept

@@ -2,6 +2,8 @@
 
 import re
 
+from queues.words.foreign import class_name
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 
@@ -43,8 +45,13 @@ def bounded_middle(text: str, limit: int) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return str(value), or a description when the value cannot say itself."""
+    """Return str(value), exactly a str, or a description when the value cannot say itself."""
     try:
-        return str(value)
+        return str.__str__(str(value))
     except Exception as exc:  # an exception's own __str__ may raise anything
-        return f"<unprintable {type(value).__name__}: {type(exc).__name__}>"
+        return unprintable(value, exc)
+
+
+def unprintable(value: object, exc: Exception) -> str:
+    """Return what is shown of a value whose reading raised."""
+    return f"<unprintable {class_name(value)}: {class_name(exc)}>"

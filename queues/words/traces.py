@@ -5,17 +5,18 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from types import FrameType
+from types import FrameType, TracebackType
 
 from queues.words.chain import Carrier, walk
-from queues.words.codes import error_code, qualified
+from queues.words.codes import error_code
+from queues.words.foreign import class_name, is_a, qualified, read
 from queues.words.text import bounded, text_of
 
 HEADER = "Traceback (most recent call last):"
 MAX_CARRIED = 100
 """How far an exception that only carries another is followed, which may carry a third, or itself."""
 
-_OWN = re.compile(r"(?:builtins|__main__|queues\.words\.\w+)\.")
+_OWN = re.compile(r"^(?:builtins|__main__|queues\.words\.\w+)\.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ def name_and_text(exc: BaseException) -> str:
 
 def _spokesman(exc: BaseException) -> BaseException:
     for _ in range(MAX_CARRIED):
-        if not isinstance(exc, Carrier) or exc.carried is None:
+        if not is_a(exc, Carrier) or exc.carried is None:
             break
         exc = exc.carried
     return exc
@@ -50,7 +51,7 @@ def _spokesman(exc: BaseException) -> BaseException:
 def trace_of(exc: BaseException, bounds: TraceBounds) -> str:
     """Return where the exception and those behind it were raised; "" for one that never was and has none behind."""
     nodes = list(islice(walk(exc), bounds.causes + 1))
-    if len(nodes) == 1 and exc.__traceback__ is None:
+    if len(nodes) == 1 and not _frames(exc):
         return ""
     parts = [_part(node, bounds) for node in nodes[: bounds.causes]]
     if len(nodes) > bounds.causes:
@@ -60,8 +61,13 @@ def trace_of(exc: BaseException, bounds: TraceBounds) -> str:
 
 def _part(node: BaseException, bounds: TraceBounds) -> str:
     says = bounded(name_and_text(node), bounds.text)
-    stack = _stack(list(traceback.walk_tb(node.__traceback__)), bounds.frames)
+    stack = _stack(_frames(node), bounds.frames)
     return f"{HEADER}\n{stack}{says}" if stack else says
+
+
+def _frames(node: BaseException) -> list[tuple[FrameType, int]]:
+    trace = read(node, "__traceback__")
+    return list(traceback.walk_tb(trace)) if is_a(trace, TracebackType) else []
 
 
 def _stack(frames: Sequence[tuple[FrameType, int]], limit: int) -> str:
@@ -74,4 +80,7 @@ def _stack(frames: Sequence[tuple[FrameType, int]], limit: int) -> str:
 
 
 def _format(frames: Sequence[tuple[FrameType, int]]) -> str:
-    return "".join(traceback.StackSummary.extract(iter(frames)).format())
+    try:
+        return "".join(traceback.StackSummary.extract(iter(frames)).format())
+    except Exception as exc:  # source lines come from the loader of each frame's module
+        return f"  {len(frames):,} frames that cannot be shown: {class_name(exc)}\n"

@@ -89,6 +89,30 @@ class FrozenError(Exception):
     code: int
 
 
+class Hidden(Exception):
+    """Lets nobody look at its attributes."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+@pytest.mark.parametrize("given_detail", [{"code": 7}, [("code", 7)]])
+def test_an_exception_that_hides_its_attributes_is_attributed_all_the_same(given_detail: Any) -> None:
+    exc = detail(attribute(Hidden("no"), ORDER), given_detail)
+
+    failure = attribution(raised(exc))
+
+    assert (failure.subjects, failure.detail) == ((ORDER,), {"code": 7})
+    assert failure.message.endswith("Hidden: no")
+
+
+def test_what_is_no_mapping_is_kept_as_detail_all_the_same() -> None:
+    careless: Any = 42
+
+    assert attribution(detail(CardDeclined(), careless)).detail == {"detail": 42}
+    assert attribution(detail(CardDeclined(), Broken())).detail == {"detail": "<unprintable Broken: RuntimeError>"}
+
+
 def test_an_exception_that_refuses_attributes_is_attributed_all_the_same() -> None:
     exc = FrozenError(7)
 
@@ -409,8 +433,12 @@ def test_not_a_number_is_text_and_the_rest_of_the_detail_is_intact() -> None:
     given_detail = {"ratio": float("nan"), "max": float("inf"), "min": float("-inf"), "code": 7, "share": 0.5}
 
     assert attribution(detail(CardDeclined(), given_detail)).detail == {
-        "ratio": "nan", "max": "inf", "min": "-inf", "code": 7, "share": 0.5,
-    }  # fmt: skip
+        "ratio": "nan (no JSON number)",
+        "max": "inf (no JSON number)",
+        "min": "-inf (no JSON number)",
+        "code": 7,
+        "share": 0.5,
+    }
 
 
 def test_numbers_in_detail_keep_their_digits() -> None:
@@ -432,13 +460,20 @@ class Broken(Mapping[str, int]):
 
 
 def test_what_is_no_json_is_kept_as_its_text() -> None:
-    given_detail: dict[Any, Any] = {"type": ValueError, "set": {1}, "tuple": (1, 2), 7: "seven", "broken": Broken()}
-    kept = attribution(detail(CardDeclined(), given_detail)).detail
+    given_detail: dict[Any, Any] = {"type": ValueError, "set": {1}, "tuple": (1, 2), 7: "seven"}
 
-    assert kept == {
+    assert attribution(detail(CardDeclined(), given_detail)).detail == {
         "type": "<class 'ValueError'>", "set": [1], "tuple": [1, 2], "7": "seven",
-        "broken": "<unprintable Broken: RuntimeError>",
     }  # fmt: skip
+
+
+def test_a_collection_that_raises_takes_nothing_with_it() -> None:
+    given_detail = {"list": [1, Broken(), {"in": Broken()}], "code": 7}
+
+    assert attribution(detail(CardDeclined(), given_detail)).detail == {
+        "list": [1, "<unprintable Broken: RuntimeError>", {"in": "<unprintable Broken: RuntimeError>"}],
+        "code": 7,
+    }
 
 
 POISON = st.text("ab\x00\x1b\ud800é", max_size=12)
