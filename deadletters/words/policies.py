@@ -66,8 +66,9 @@ TRANSITIONS: Mapping[tuple[Status, Event], Status] = {
     **{(Status.RECOVERING, event): Status.RECOVERING for event in _DECIDED_IN_FLIGHT},
     **{(status, Event.RETRY_NOW): Status.PENDING for status in _HELD_OR_OPEN},
     **{(status, Event.HOLD): Status.HELD for status in _HELD_OR_OPEN},
-    (Status.HELD, Event.RELEASE): Status.PENDING,
-    **{(status, Event.GIVE_UP): Status.PERMANENTLY_FAILED for status in _HELD_OR_OPEN},
+    **{(status, Event.RELEASE): Status.PENDING for status in _HELD_OR_OPEN},
+    # Of one that its policy gave up: now a person has.
+    **{(status, Event.GIVE_UP): Status.PERMANENTLY_FAILED for status in (*_HELD_OR_OPEN, Status.PERMANENTLY_FAILED)},
     (Status.PERMANENTLY_FAILED, Event.REOPEN): Status.PENDING,
     (Status.PENDING, Event.POLICY_HOLD): Status.HELD,
     (Status.PENDING, Event.POLICY_GIVE_UP): Status.PERMANENTLY_FAILED,
