@@ -118,7 +118,8 @@ def is_readable(error_text: str) -> bool:
     lines = [_without_margin(line) for line in text.split("\n")]
     if any(map(_HEADER.match, lines)) and any(map(_FRAME.match, lines)):
         return True
-    return not _FOREIGN_FRAME.search(text) and bool(_raised(next(filter(None, lines), ""), is_sure=False).type)
+    named = _raised(next(filter(None, lines), ""), is_sure=False).type
+    return not _FOREIGN_FRAME.search(text) and _is_named_like_python_s(named)
 
 
 def cause_fingerprint(cause: str, reason: int) -> str:
@@ -235,18 +236,18 @@ def _without_margin(line: str) -> str:
 def _raised(line: str, *, is_sure: bool) -> _Raised:
     """Read a line such as "shop.Declined [51]: no funds".
 
-    Where it is not sure that the line names a type, as prose may hold a colon too, the name must look like one of
-    Python: capitalised, in modules that are not.
+    Where it is not sure that the line names a type, as prose may hold a colon too, the name must be capitalised.
     """
     named = _NAMED.fullmatch(line)
-    if named is None or not (is_sure or _looks_like_type(named["type"])):
+    if named is None or not (is_sure or named["type"].rpartition(".")[2][:1].isupper()):
         return _Raised(message=line)
     return _Raised(type=named["type"], code=named["code"] or "", message=named["message"] or "")
 
 
-def _looks_like_type(name: str) -> bool:
-    first, last = name.partition(".")[0], name.rpartition(".")[2]
-    return last[:1].isupper() and (first == name or not first[:1].isupper() or "<locals>" in name)
+def _is_named_like_python_s(name: str) -> bool:
+    """Say whether a capitalised type's modules are not, as those of .NET are."""
+    first = name.partition(".")[0]
+    return bool(name) and (first == name or not first[:1].isupper() or "<locals>" in name)
 
 
 def _own_packages(chain: Sequence[_Raised]) -> frozenset[str]:

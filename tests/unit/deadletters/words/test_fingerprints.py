@@ -253,6 +253,7 @@ def test_a_message_of_several_lines_counts_by_its_first() -> None:
         ("exceeded retry limit", "exceeded retry limit", "exceeded retry limit"),
         ("no route to 10.0.0.1: gone", "no route to <address>: gone", "no route to <address>: gone"),
         ("Task 5 failed\n" + part(*BASE), "ValueError", "no"),
+        ("System.TimeoutException: after 5 s\n   at Shop.Pay()", "TimeoutException", "after <number> s"),
         (HEADER, "Budget spent, max attempts exceeded", ""),
     ],
 )
