@@ -7,14 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from queues.outbox import publish
+    from queues.perspectives import Appended, append_event
     from queues.sending import Receipt, send, send_many
-    from queues.words.errors import InvalidMessage
+    from queues.words.errors import InvalidMessage, VersionConflict
     from queues.words.failures import Failure, Subject, attribute, attributed, attribution, detail
-    from queues.words.handlers import handles
+    from queues.words.handlers import handles, projects
     from queues.words.messages import Message, NewMessage
     from queues.words.outcomes import Delay, Terminal
 
 _HOMES = {
+    "Appended": "queues.perspectives",
     "Delay": "queues.words.outcomes",
     "Failure": "queues.words.failures",
     "InvalidMessage": "queues.words.errors",
@@ -23,16 +26,21 @@ _HOMES = {
     "Receipt": "queues.sending",
     "Subject": "queues.words.failures",
     "Terminal": "queues.words.outcomes",
+    "VersionConflict": "queues.words.errors",
+    "append_event": "queues.perspectives",
     "attribute": "queues.words.failures",
     "attributed": "queues.words.failures",
     "attribution": "queues.words.failures",
     "detail": "queues.words.failures",
     "handles": "queues.words.handlers",
+    "projects": "queues.words.handlers",
+    "publish": "queues.outbox",
     "send": "queues.sending",
     "send_many": "queues.sending",
 }
 
 __all__ = [
+    "Appended",
     "Delay",
     "Failure",
     "InvalidMessage",
@@ -41,11 +49,15 @@ __all__ = [
     "Receipt",
     "Subject",
     "Terminal",
+    "VersionConflict",
+    "append_event",
     "attribute",
     "attributed",
     "attribution",
     "detail",
     "handles",
+    "projects",
+    "publish",
     "send",
     "send_many",
 ]

@@ -11,9 +11,10 @@ class QueuesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from queues import checks, schedule  # noqa: F401 - registers the checks
+        from queues import checks, perspectives, schedule  # noqa: F401 - registers the checks
         from queues.conf import conf
 
         conf()
         autodiscover_modules("handlers")
         post_migrate.connect(schedule.make_rows, sender=self)
+        post_migrate.connect(perspectives.subscribe_after_migrate, sender=self)

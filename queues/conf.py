@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import cache
@@ -20,6 +21,8 @@ from queues.words.outcomes import Budget, Classifier
 from queues.words.payloads import PayloadLimits
 
 LOG_MODES = ("off", "failures", "all")
+TRANSPORTS: Mapping[str, str] = {"inbox": "queues.transports.inbox.InboxTransport"}
+"""What can publish outbox messages, by the name that ROUTES uses."""
 
 
 def _default_run_dir() -> Path:
@@ -36,7 +39,10 @@ class Conf:
     dead_letter_store: str | None = None
     """Dotted path of a `DeadLetterStore`; without one nothing is ever dead-lettered."""
     service: str = "queues"
-    generation: str = ""
+    generation: str = "unversioned"
+    """The deployed build."""
+    routes: Mapping[str, str] = field(default_factory=dict)
+    """Destination of the outbox, or a pattern with * and ?, to the name of its transport."""
     run_dir: Path = field(default_factory=_default_run_dir)
     """Folder on this host where drainers note what they run; must survive their crash."""
     lease_seconds: float = 30
@@ -73,6 +79,9 @@ class Conf:
     def __post_init__(self) -> None:
         if self.delivery_log not in LOG_MODES:
             raise InvalidSetting("DELIVERY_LOG", self.delivery_log, f"one of {', '.join(LOG_MODES)}")
+        if not self.generation or not isinstance(self.generation, str):
+            raise InvalidSetting("GENERATION", self.generation, "the name of a build, not empty")
+        _check_routes(self.routes)
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise InvalidSetting(name.upper(), getattr(self, name), "more than 0")
@@ -91,6 +100,15 @@ class Conf:
     @property
     def lease(self) -> timedelta:
         return timedelta(seconds=self.lease_seconds)
+
+
+def _check_routes(routes: object) -> None:
+    known = ", ".join(sorted(TRANSPORTS))
+    if not isinstance(routes, Mapping):
+        raise InvalidSetting("ROUTES", routes, f"a mapping of destinations to transports: {known}")
+    for destination, transport in routes.items():
+        if not isinstance(destination, str) or not destination or transport not in list(TRANSPORTS):
+            raise InvalidSetting("ROUTES", {destination: transport}, f"destinations with a known transport: {known}")
 
 
 _POSITIVE = (

@@ -37,7 +37,12 @@ def current() -> Instance:
 def beat(*, draining: str | None) -> None:
     """Say that this process lives, and what it drains now."""
     instance = current()
-    metadata = {"generation": conf().generation, "types": list(registry.types()), "draining": draining}
+    metadata = {
+        "generation": conf().generation,
+        "types": list(registry.types()),
+        "perspectives": {known.perspective: list(known.event_types) for known in registry.projections()},
+        "draining": draining,
+    }
     ServiceInstance.objects.update_or_create(
         instance_id=instance.id,
         defaults={"last_heartbeat_at": Now(), "metadata": metadata},
@@ -55,9 +60,11 @@ def draining_elsewhere(source: str) -> int:
     return _live().filter(metadata__draining=source).exclude(instance_id=current().id).count()
 
 
-def is_handled_somewhere(message_type: str) -> bool:
-    """Say whether any live process handles the type."""
-    return _live().filter(metadata__types__contains=[message_type]).exists()
+def is_handled_somewhere(message_type: str, perspective: str | None = None) -> bool:
+    """Say whether any live process handles the type, or applies events of the type to the perspective."""
+    if perspective is None:
+        return _live().filter(metadata__types__contains=[message_type]).exists()
+    return _live().filter(metadata__perspectives__contains={perspective: [message_type]}).exists()
 
 
 def forget(instance_id: UUID) -> None:

@@ -8,15 +8,18 @@ import fcntl
 import mmap
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-_HEAD = struct.Struct("<8s16s32s16sII")
+from queues.store.claims import Held
+from queues.words.sources import Queue
+
+_HEAD = struct.Struct("<8s16s512s16sII")
 _RUNNING = struct.Struct("<I")
-_MAGIC = b"dl-run-1"
+_MAGIC = b"dl-run-2"
 _IDS_AT = _HEAD.size + _RUNNING.size
 _NOBODY = 0
 
@@ -26,7 +29,7 @@ class Noted:
     """What a drainer had noted: the claim, and the message that was running, if one was."""
 
     instance_id: UUID
-    source: str
+    queue: Queue
     token: UUID
     messages: tuple[UUID, ...]
     streams: tuple[UUID, ...]
@@ -45,13 +48,13 @@ class RunFile:
         self._file.truncate(_IDS_AT + 32 * capacity)
         self._map = mmap.mmap(self._file.fileno(), 0)
 
-    def claimed(self, source: str, token: UUID, messages: Sequence[UUID], streams: Sequence[UUID]) -> None:
+    def claimed(self, held: Held) -> None:
         """Note a claim; nothing of it runs yet."""
         self._set_running(_NOBODY)
-        ids = b"".join(i.bytes for i in (*messages, *streams))
+        ids = b"".join(i.bytes for i in (*held.messages, *held.streams))
         self._map[_IDS_AT : _IDS_AT + len(ids)] = ids
-        head = (_MAGIC, self._instance_id.bytes, source.encode(), token.bytes, len(messages), len(streams))
-        _HEAD.pack_into(self._map, 0, *head)
+        queue, counts = held.queue.name.encode(), (len(held.messages), len(held.streams))
+        _HEAD.pack_into(self._map, 0, _MAGIC, self._instance_id.bytes, queue, held.token.bytes, *counts)
 
     @contextmanager
     def running(self, index: int) -> Iterator[None]:
@@ -104,12 +107,12 @@ def _is_ours(descriptor: int) -> bool:
 def _read(data: bytes) -> Noted | None:
     if len(data) < _IDS_AT or not data.startswith(_MAGIC):
         return None
-    _, instance, source, token, messages, streams = _HEAD.unpack_from(data)
+    _, instance, queue, token, messages, streams = _HEAD.unpack_from(data)
     ids = [UUID(bytes=data[_IDS_AT + 16 * n : _IDS_AT + 16 * n + 16]) for n in range(messages + streams)]
     (running,) = _RUNNING.unpack_from(data, _HEAD.size)
     return Noted(
         instance_id=UUID(bytes=instance),
-        source=source.rstrip(b"\0").decode(),
+        queue=Queue.named(queue.rstrip(b"\0").decode()),
         token=UUID(bytes=token),
         messages=tuple(ids[:messages]),
         streams=tuple(ids[messages:]),

@@ -10,12 +10,14 @@ from django.utils import timezone
 
 from queues.conf import conf
 from queues.wakeups import CELERY_QUEUES, DRAIN_TASK
+from queues.words.sources import INBOX
 
 
 def make_rows(**_: Any) -> None:
     """Make the rows that are missing: one tick for each source, one for keeping house."""
-    make_row("queues: tick inbox", DRAIN_TASK, seconds=conf().tick_seconds, args=["wh_inbox"], queue="inbox")
-    make_row("queues: keep house", "queues.keep_house", seconds=3600, queue=CELERY_QUEUES["wh_inbox"])
+    for source, queue in CELERY_QUEUES.items():
+        make_row(f"queues: tick {queue}", DRAIN_TASK, seconds=conf().tick_seconds, args=[source], queue=queue)
+    make_row("queues: keep house", "queues.keep_house", seconds=3600, queue=CELERY_QUEUES[INBOX])
 
 
 def make_row(name: str, task: str, *, seconds: float, queue: str, args: Sequence[str] = ()) -> None:

@@ -14,6 +14,7 @@ from queues.conf import conf
 from queues.store import messages
 from queues.words.handlers import registry
 from queues.words.messages import NewMessage, stream_uuid, validate
+from queues.words.sources import INBOX
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +61,10 @@ def send(
 
 def send_many(new: Sequence[NewMessage]) -> list[Receipt]:
     """Send messages in one statement, all or none; receipts come in their order. Raises InvalidMessage."""
-    rows = [_row(message) for message in new]
+    rows = [row_of(message) for message in new]
     stored = messages.insert(rows)
     if stored:
-        wakeups.wake("wh_inbox")
+        wakeups.wake(INBOX)
     return [Receipt(message_id=row.message_id, is_new=_is_new(row.message_id, stored)) for row in rows]
 
 
@@ -74,7 +75,8 @@ def _is_new(message_id: UUID, stored: set[UUID]) -> bool:
     return is_new
 
 
-def _row(message: NewMessage) -> messages.Row:
+def row_of(message: NewMessage) -> messages.Row:
+    """Return a checked message as it is stored; raises InvalidMessage."""
     validate(message)
     encoded = message.encoded(conf().payload_limits())
     handler = registry.get(message.type)

@@ -13,11 +13,12 @@ from django.db import connection, transaction
 from kombu.exceptions import OperationalError
 
 from queues.conf import conf
+from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES
 
 log = structlog.get_logger(__name__)
 
 DRAIN_TASK = "queues.drain"
-CELERY_QUEUES = {"wh_inbox": "inbox", "wh_outbox": "outbox", "wh_perspective_events": "perspective"}
+CELERY_QUEUES = {INBOX: "inbox", OUTBOX: "outbox", PERSPECTIVES: "perspective"}
 
 
 def wake(source: str) -> None:

@@ -15,26 +15,27 @@ from django.db import connection, transaction
 
 from queues.conf import conf
 from queues.drainer import recording
+from queues.drainer.runners import turn_of
 from queues.drainer.runs import (
     ConnectionBroken,
     Result,
-    Turn,
     drop_session,
     failed,
     given_back,
     run_atomic,
     run_plain,
 )
-from queues.drainer.speed import is_slow, note_duration
+from queues.drainer.speed import Kind, is_slow, note_duration
+from queues.drainer.turns import Turn, Work
 from queues.drainer.verdicts import before_run
 from queues.drainer.watch import Watch
 from queues.runfile import RunFile
 from queues.store import claims
-from queues.store.claims import Body, Claimed, Held
+from queues.store.bodies import Body, bodies
+from queues.store.claims import Claimed, Held
 from queues.words.errors import ClaimLost
-from queues.words.handlers import registry
-from queues.words.messages import Message
 from queues.words.outcomes import OutcomeKind
+from queues.words.sources import Queue
 
 log = structlog.get_logger(__name__)
 
@@ -52,12 +53,16 @@ class Item:
     def row(self) -> Claimed:
         return self.turn.row
 
+    @property
+    def kind(self) -> Kind:
+        return self.turn.queue, self.row.message_type
+
 
 @dataclass
 class Batch:
     """The messages of one claim. `counts` says what came of those that were recorded."""
 
-    source: str
+    queue: Queue
     token: UUID
     rows: list[Claimed]
     run_file: RunFile
@@ -70,8 +75,8 @@ class Batch:
 
     def run(self) -> None:
         """Run what can run, and give the rest back."""
-        held = self._held()
-        self.run_file.claimed(self.source, self.token, held.messages, held.streams)
+        held = Held.of(self.queue, self.token, self.rows)
+        self.run_file.claimed(held)
         self.watch.hold(held)
         try:
             self._run_all()
@@ -79,16 +84,8 @@ class Batch:
             self.watch.hold(None)
             held.release()
 
-    def _held(self) -> Held:
-        streams = {row.stream_id for row in self.rows if row.stream_id is not None}
-        messages = tuple(row.message_id for row in self.rows)
-        return Held(source=self.source, token=self.token, messages=messages, streams=tuple(sorted(streams)))
-
     def _run_all(self) -> None:
-        waiting = deque(
-            Item(index=n, turn=Turn(row=row, source=self.source, handler=registry.get(row.message_type)))
-            for n, row in enumerate(self.rows)
-        )
+        waiting = deque(Item(index=n, turn=turn_of(self.queue, row)) for n, row in enumerate(self.rows))
         while waiting and not self._must_stop(waiting[0]):
             if waiting[0].turn.runs_alone:
                 self._run_alone(waiting.popleft())
@@ -110,7 +107,7 @@ class Batch:
             self._after_broken_connection(broke)
             return False
         except Exception as exc:
-            log.warning("group_rerun", source=self.source, messages=len(taken), error=str(exc)[:200])
+            log.warning("group_rerun", queue=self.queue.name, messages=len(taken), error=str(exc)[:200])
             drop_session()
             for item in taken:
                 self._run_alone(item)
@@ -135,7 +132,7 @@ class Batch:
     def _members(self, waiting: deque[Item], results: list[Result]) -> Iterator[Item]:
         """Take messages off the queue until the group is full, is long, or the next one should not be in it."""
         while waiting and len(results) < conf().group_messages and not waiting[0].turn.runs_alone:
-            if results and (_is_long(results) or is_slow(waiting[0].row.message_type)):
+            if results and (_is_long(results) or is_slow(waiting[0].kind)):
                 return
             yield waiting.popleft()
 
@@ -152,26 +149,26 @@ class Batch:
             self._run_started(item, certain)
 
     def _start(self, item: Item) -> bool:
-        is_held = claims.start(self.source, token=self.token, message_id=item.row.message_id)
+        is_held = claims.start(self.queue, token=self.token, message_id=item.row.message_id)
         if not is_held:
-            log.warning("claim_lost", source=self.source, message_id=str(item.row.message_id))
+            log.warning("claim_lost", queue=self.queue.name, message_id=str(item.row.message_id))
         return is_held
 
-    def _run_started(self, item: Item, message: Message) -> None:
-        assert item.turn.handler is not None
-        if not item.turn.handler.atomic:
-            self._record(self._run(item, message, run_plain))
+    def _run_started(self, item: Item, work: Work) -> None:
+        assert item.turn.runner is not None
+        if not item.turn.runner.atomic:
+            self._record(self._run(item, work, run_plain))
             return
         ran: list[Result] = []
         try:
             with transaction.atomic():
-                ran.append(self._run(item, message, run_atomic))
+                ran.append(self._run(item, work, run_atomic))
                 recording.write(ran, self.token)
                 _make_callbacks_robust()
         except _Broke as broke:
             self._after_broken_connection(broke)
         except ClaimLost:
-            log.warning("claim_lost", source=self.source, message_id=str(item.row.message_id))
+            log.warning("claim_lost", queue=self.queue.name, message_id=str(item.row.message_id))
         except Exception as exc:
             log.warning("not_recorded", message_id=str(item.row.message_id), error=str(exc)[:200])
             drop_session()
@@ -181,37 +178,36 @@ class Batch:
 
     # --- one message
 
-    def _turn(self, item: Item, run: Callable[[Turn, Message], Result]) -> Result | None:
+    def _turn(self, item: Item, run: Callable[[Turn, Work], Result]) -> Result | None:
         """Return what comes of one message, run or not; None = its row is gone."""
         certain = self._certain(item)
-        return self._run(item, certain, run) if isinstance(certain, Message) else certain
+        return certain if certain is None or isinstance(certain, Result) else self._run(item, certain, run)
 
-    def _certain(self, item: Item) -> Message | Result | None:
+    def _certain(self, item: Item) -> Work | Result | None:
         body = self._body(item)
         return None if body is None else before_run(item.turn, body)
 
-    def _run(self, item: Item, message: Message, run: Callable[[Turn, Message], Result]) -> Result:
+    def _run(self, item: Item, work: Work, run: Callable[[Turn, Work], Result]) -> Result:
         started_at = datetime.now(UTC)
         try:
             with self._noted(item):
-                result = run(item.turn, message)
+                result = run(item.turn, work)
         except ConnectionBroken as exc:
             raise _Broke(item, exc.__cause__ or exc, started_at) from exc
-        note_duration(item.row.message_type, result.duration_ms or 0)
+        note_duration(item.kind, result.duration_ms or 0)
         return result
 
     @contextmanager
     def _noted(self, item: Item) -> Iterator[None]:
-        assert item.turn.handler is not None
-        limit = item.turn.handler.time_limit
-        seconds = limit.total_seconds() if limit else conf().time_limit_seconds
+        assert item.turn.runner is not None
+        seconds = item.turn.runner.time_limit.total_seconds()
         with self.run_file.running(item.index), self.watch.running(item.row.message_id, seconds):
             yield
 
     def _body(self, item: Item) -> Body | None:
         """Return the body, fetching it with those behind it under a byte budget; None = the row is gone."""
         if item.row.message_id not in self._bodies:
-            self._bodies = claims.bodies(self.source, [row.message_id for row in self._portion(item.index)])
+            self._bodies = bodies(self.queue.source, [row.message_id for row in self._portion(item.index)])
         return self._bodies.get(item.row.message_id)
 
     def _portion(self, start: int) -> Iterator[Claimed]:
@@ -236,7 +232,7 @@ class Batch:
             with transaction.atomic():
                 recording.write([result], self.token)
         except ClaimLost:
-            log.warning("claim_lost", source=self.source, message_id=str(result.turn.row.message_id))
+            log.warning("claim_lost", queue=self.queue.name, message_id=str(result.turn.row.message_id))
             return
         except Exception as exc:
             if result.dead is None:

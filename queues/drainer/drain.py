@@ -1,22 +1,25 @@
 """A drain: claim, run and record until the source is empty or the time is up."""
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import randrange
 from uuid import uuid4
 
 import structlog
 
-from queues import instances
+from queues import instances, perspectives
 from queues.conf import conf
 from queues.drainer.batch import Batch
 from queues.drainer.losses import sweep
+from queues.drainer.runners import queues_of
 from queues.drainer.runs import drop_session
 from queues.drainer.watch import Watch
 from queues.runfile import RunFile
 from queues.store import claims
 from queues.words.outcomes import OutcomeKind
+from queues.words.sources import PERSPECTIVES, Queue
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +50,8 @@ def drain(
     until = None if seconds is None else time.monotonic() + seconds
     counts: Counter[OutcomeKind] = Counter()
     sweep(conf().run_dir)
+    if source == PERSPECTIVES:
+        perspectives.subscribe()
     if at_most is not None and instances.draining_elsewhere(source) >= at_most:
         return Report()
     instances.beat(draining=source)
@@ -75,22 +80,27 @@ def _drain(
     watch: Watch,
     stopping: Callable[[], bool],
 ) -> bool:
-    while not stopping():
-        if until is not None and time.monotonic() >= until:
+    """Take batches of the source's queues in turn, so that none starves, until a whole round finds nothing."""
+    waiting = deque(queues_of(source))
+    waiting.rotate(randrange(len(waiting) or 1))  # noqa: S311 - short drains do not all begin with the same queue
+    idle = 0
+    while idle < len(waiting):
+        if stopping() or (until is not None and time.monotonic() >= until):
             return True
-        batch = _claim(source, run_file, watch, stopping)
-        if batch is None:
-            return False
-        batch.run()
-        counts.update(batch.counts)
-    return True
+        batch = _claim(waiting[0], run_file, watch, stopping)
+        waiting.rotate(-1)
+        idle = 0 if batch else idle + 1
+        if batch:
+            batch.run()
+            counts.update(batch.counts)
+    return False
 
 
-def _claim(source: str, run_file: RunFile, watch: Watch, stopping: Callable[[], bool]) -> Batch | None:
-    claims.admit(source, conf().claim_batch * 2)
+def _claim(queue: Queue, run_file: RunFile, watch: Watch, stopping: Callable[[], bool]) -> Batch | None:
+    claims.admit(queue, conf().claim_batch * 2)
     token = uuid4()
     rows = claims.claim(
-        source,
+        queue,
         instance_id=instances.current().id,
         token=token,
         limit=conf().claim_batch,
@@ -99,4 +109,4 @@ def _claim(source: str, run_file: RunFile, watch: Watch, stopping: Callable[[], 
     )
     if not rows:
         return None
-    return Batch(source=source, token=token, rows=rows, run_file=run_file, watch=watch, stopping=stopping)
+    return Batch(queue=queue, token=token, rows=rows, run_file=run_file, watch=watch, stopping=stopping)

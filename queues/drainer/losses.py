@@ -7,12 +7,12 @@ from django.db import transaction
 
 from queues import instances
 from queues.drainer import recording
-from queues.drainer.runs import Turn, log_without_run, lost
+from queues.drainer.runners import turn_of
+from queues.drainer.runs import log_without_run, lost
 from queues.runfile import Noted, orphan
 from queues.store import claims
 from queues.store.claims import Claimed, Held
 from queues.words.errors import ClaimLost
-from queues.words.handlers import registry
 from queues.words.outcomes import OutcomeKind
 
 log = structlog.get_logger(__name__)
@@ -32,18 +32,18 @@ def sweep(folder: Path) -> int:
 def _settle(noted: Noted) -> None:
     rest = [message_id for message_id in noted.messages if message_id != noted.running]
     if noted.running is not None:
-        for row in claims.read(noted.source, [noted.running]):
+        for row in claims.read(noted.queue.source, [noted.running]):
             _charge(noted, row)
-        released = claims.held_under(noted.source, noted.token, rest)
-        log_without_run(noted.source, released, OutcomeKind.RELEASED)
-    Held(source=noted.source, token=noted.token, messages=noted.messages, streams=noted.streams).release()
+        released = claims.held_under(noted.queue, noted.token, rest)
+        log_without_run(noted.queue.source, released, OutcomeKind.RELEASED)
+    Held(queue=noted.queue, token=noted.token, messages=noted.messages, streams=noted.streams).release()
     instances.forget(noted.instance_id)
     log.warning("drainer_lost", instance_id=str(noted.instance_id), running=str(noted.running), others=len(rest))
 
 
 def _charge(noted: Noted, row: Claimed) -> None:
     """Charge the run that went with its process; one whose start was recorded is charged already."""
-    turn = Turn(row=row, source=noted.source, handler=registry.get(row.message_type))
+    turn = turn_of(noted.queue, row)
     try:
         with transaction.atomic():
             recording.write([lost(turn if row.was_started else turn.one_run_later())], noted.token)

@@ -28,31 +28,20 @@ def write(results: Sequence[Result], token: UUID) -> None:
     """Record the results under the claim's token, or raise ClaimLost and leave all to the caller's rollback."""
     if not results:
         return
-    source = results[0].turn.source
+    queue = results[0].turn.queue
     store = dead_letter_store()
     if store is not None:
         store.lock(_letters(results))
-    if not _held(source, token, results).is_held():
+    if not Held.of(queue, token, [result.turn.row for result in results]).is_held():
         raise ClaimLost
     dead = [result for result in results if result.dead is not None and store is not None]
     staying = [result for result in results if result not in dead]
-    _move(dead, source, token)
+    _move(dead, queue.source, token)
     done = [result.turn.row.message_id for result in staying if result.kind is OutcomeKind.SUCCESS]
-    record(source, done=done, changes=[_change(r) for r in staying if r.kind is not OutcomeKind.SUCCESS])
-    _log(source, results)
+    record(queue.source, done=done, changes=[_change(r) for r in staying if r.kind is not OutcomeKind.SUCCESS])
+    _log(queue.source, results)
     if store is not None:
         store.settle(list(_settlements(staying)))
-
-
-def _held(source: str, token: UUID, results: Iterable[Result]) -> Held:
-    rows = [result.turn.row for result in results]
-    streams = {row.stream_id for row in rows if row.stream_id is not None}
-    return Held(
-        source=source,
-        token=token,
-        messages=tuple(row.message_id for row in rows),
-        streams=tuple(sorted(streams)),
-    )
 
 
 def _letters(results: Iterable[Result]) -> list[UUID]:

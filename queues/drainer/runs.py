@@ -1,10 +1,9 @@
 """One message's turn: what is known before it runs, the run, and what came of it."""
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,24 +12,19 @@ from psycopg.pq import TransactionStatus
 
 from queues import instances
 from queues.conf import classifiers, conf
-from queues.store.claims import Body, Claimed
+from queues.drainer.turns import Turn, Work
+from queues.store.claims import Claimed
 from queues.store.outcomes import Event, append_log
-from queues.words.errors import PayloadUnreadable, QueuesError
+from queues.words.errors import QueuesError
 from queues.words.failures import Failure, attribution
-from queues.words.handlers import Handler
-from queues.words.messages import Message, MessageMeta
 from queues.words.outcomes import (
-    Budget,
     Cause,
     Decision,
     FailureReason,
     OutcomeKind,
     decide,
-    is_spent,
     rule,
-    used,
 )
-from queues.words.payloads import decode_payload
 
 LOST_MESSAGE = "exceeded retry limit"
 
@@ -48,51 +42,6 @@ class TransactionControl(QueuesError):
 
 class TransactionLeftOpen(QueuesError):
     """The handler left a transaction open."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Turn:
-    """One claimed message with its handler and the budget that holds for it."""
-
-    row: Claimed
-    source: str
-    handler: Handler | None
-
-    @property
-    def budget(self) -> Budget:
-        """The handler's caps, else the source's; the message's own, clamped by the source's bounds, win."""
-        base = self.handler.budget(conf().budget()) if self.handler else conf().budget()
-        floor, ceiling = conf().min_attempts_override, conf().max_attempts_override
-        return base.clamped(self.row.max_attempts, self.row.max_delays, floor, ceiling)
-
-    @property
-    def charged(self) -> int:
-        """Runs charged so far. A suspect's provisional charge counts once it was lost while it ran alone."""
-        return used(self.row.attempts, self.row.delays, self.row.releases if self.was_lost else self.releases)
-
-    @property
-    def releases(self) -> int:
-        """Charges given back, the provisional one included: it ends with the next report."""
-        return self.row.releases + self.row.suspect
-
-    @property
-    def was_lost(self) -> bool:
-        """The last run never reported: its process was lost."""
-        return self.row.was_started or self.row.failure_reason == FailureReason.LEASE_EXPIRED
-
-    def one_run_later(self) -> "Turn":
-        """Return the turn with one more run charged."""
-        return replace(self, row=replace(self.row, attempts=self.row.attempts + 1))
-
-    @property
-    def is_spent(self) -> bool:
-        return is_spent(self.charged, self.budget)
-
-    @property
-    def runs_alone(self) -> bool:
-        """A run that may cost more than itself shares no transaction, and its start is recorded before it."""
-        last = is_spent(self.charged + 1, self.budget)
-        return self.row.suspect or self.was_lost or last or (self.handler is not None and not self.handler.atomic)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,53 +64,24 @@ class Result:
         return self.started_at is not None
 
 
-def message_of(turn: Turn, body: Body) -> Message:
-    """Build what the handler sees; raises PayloadUnreadable."""
-    metadata = _metadata(body.metadata)
-    row = turn.row
-    meta = MessageMeta(
-        attempts=row.attempts + 1,
-        delays=row.delays,
-        life=row.life,
-        source=turn.source,
-        position=row.position,
-        stream=metadata.get("stream"),
-        stream_id=row.stream_id,
-        sent_at=body.received_at,
-        max_attempts=turn.budget.max_attempts,
-        dead_letter_id=row.dead_letter_id,
-    )
-    payload = decode_payload(body.event_data, body.envelope_raw, limits=conf().payload_limits())
-    headers = metadata.get("headers") or {}
-    return Message(id=row.message_id, type=row.message_type, payload=payload, headers=headers, meta=meta)
-
-
-def _metadata(text: str) -> Mapping[str, Any]:
-    try:
-        metadata = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise PayloadUnreadable("the metadata cannot be read") from exc
-    return metadata if isinstance(metadata, dict) else {}
-
-
-def run_atomic(turn: Turn, message: Message) -> Result:
+def run_atomic(turn: Turn, work: Work) -> Result:
     """Run the handler in a savepoint: its writes stay only when it succeeds.
 
     Deferred constraints are checked at once, and a handler that swallowed a database error or ended the
     transaction has failed. Raises ConnectionBroken when the connection went with the handler.
     """
-    return _run(turn, message, _call_in_savepoint)
+    return _run(turn, work, _call_in_savepoint)
 
 
-def run_plain(turn: Turn, message: Message) -> Result:
+def run_plain(turn: Turn, work: Work) -> Result:
     """Run the handler outside any transaction; one that leaves a transaction open has failed."""
-    return _run(turn, message, _call_outside)
+    return _run(turn, work, _call_outside)
 
 
-def _run(turn: Turn, message: Message, call: Any) -> Result:
+def _run(turn: Turn, work: Work, call: Callable[[Work], None]) -> Result:
     started_at, clock = datetime.now(UTC), time.monotonic()
     try:
-        call(turn, message)
+        call(work)
     except ConnectionBroken:
         raise
     except BaseException as exc:  # a handler that calls sys.exit() has failed; it must not end the drain uncharged
@@ -169,18 +89,13 @@ def _run(turn: Turn, message: Message, call: Any) -> Result:
     else:
         outcome = {"kind": OutcomeKind.SUCCESS}
     spent = round((time.monotonic() - clock) * 1000)
-    return Result(turn=turn, attempts=message.meta.attempts, started_at=started_at, duration_ms=spent, **outcome)
+    return Result(turn=turn, attempts=turn.row.attempts + 1, started_at=started_at, duration_ms=spent, **outcome)
 
 
-def _call(turn: Turn, message: Message) -> None:
-    assert turn.handler is not None
-    turn.handler.function(message)
-
-
-def _call_outside(turn: Turn, message: Message) -> None:
+def _call_outside(work: Work) -> None:
     was_inside = connection.in_atomic_block  # a test's transaction
     try:
-        _call(turn, message)
+        work()
         if not was_inside and _is_in_transaction():
             raise TransactionLeftOpen
     finally:
@@ -213,11 +128,11 @@ def _refuse_transaction_control(
     return execute(sql, params, many, context)
 
 
-def _call_in_savepoint(turn: Turn, message: Message) -> None:
+def _call_in_savepoint(work: Work) -> None:
     try:
         with transaction.atomic():
             with connection.execute_wrapper(_refuse_transaction_control):
-                _call(turn, message)
+                work()
             with connection.cursor() as cursor:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
             _refuse_broken()

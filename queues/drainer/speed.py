@@ -3,17 +3,21 @@
 from collections import defaultdict, deque
 
 from queues.conf import conf
+from queues.words.sources import Queue
+
+Kind = tuple[Queue, str]
+"""A message type in its queue: to publish one takes another time than to handle it."""
 
 _KEPT = 20
-_durations: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=_KEPT))
+_durations: defaultdict[Kind, deque[int]] = defaultdict(lambda: deque(maxlen=_KEPT))
 
 
-def note_duration(message_type: str, duration_ms: int) -> None:
+def note_duration(kind: Kind, duration_ms: int) -> None:
     """Remember one run."""
-    _durations[message_type].append(duration_ms)
+    _durations[kind].append(duration_ms)
 
 
-def is_slow(message_type: str) -> bool:
-    """Say whether a run may outlast a group: its type is new here, or 1 in 20 took longer than a group may."""
-    known = _durations.get(message_type)
+def is_slow(kind: Kind) -> bool:
+    """Say whether a run may outlast a group: its kind is new here, or 1 in 20 took longer than a group may."""
+    known = _durations.get(kind)
     return not known or sorted(known)[int(len(known) * 0.95)] > conf().group_ms

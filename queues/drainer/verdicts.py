@@ -7,26 +7,30 @@ import structlog
 
 from queues import instances
 from queues.conf import conf
-from queues.drainer.runs import Result, Turn, log_loss, lost, message_of
-from queues.store.claims import Body
-from queues.words.errors import PayloadUnreadable
+from queues.drainer.runs import Result, log_loss, lost
+from queues.drainer.turns import Turn, Work
+from queues.store.bodies import Body
+from queues.words.errors import EventMissing, PayloadUnreadable, Unhandled
 from queues.words.failures import Failure
-from queues.words.messages import Message
 from queues.words.outcomes import Cause, FailureReason, OutcomeKind
 
 log = structlog.get_logger(__name__)
 
 
-def before_run(turn: Turn, body: Body) -> Message | Result:
-    """Return the message to run, or the outcome that is certain without running it."""
+def before_run(turn: Turn, body: Body) -> Work | Result:
+    """Return the work to do, or the outcome that is certain without it."""
     if turn.row.was_started:
         log_loss(turn)
     if turn.is_spent:
         return _spent(turn, body)
-    if turn.handler is None:
-        return _without_handler(turn)
+    if turn.runner is None:
+        return _unhandled(turn, body)
     try:
-        return message_of(turn, body)
+        return turn.runner.prepare(turn, body)
+    except Unhandled:
+        return _unhandled(turn, body)
+    except EventMissing as exc:
+        return _certain_death(turn, Cause.UNREADABLE, Failure(message=str(exc)))
     except PayloadUnreadable as exc:
         return _certain_death(turn, Cause.UNREADABLE, Failure(message=f"The payload cannot be read: {exc}"))
 
@@ -62,14 +66,16 @@ def _structure(text: str | None) -> dict[str, object] | None:
     return structure if isinstance(structure, dict) else None
 
 
-def _without_handler(turn: Turn) -> Result:
-    """Return a release while another live process handles the type (a rolling deploy), else the death."""
-    message_type = turn.row.message_type
-    if instances.is_handled_somewhere(message_type):
+def _unhandled(turn: Turn, body: Body) -> Result:
+    """Return a release while another live process runs such messages (a rolling deploy), else the death."""
+    message_type, perspective = body.message_type or turn.row.message_type, turn.queue.perspective
+    if instances.is_handled_somewhere(message_type, perspective):
         wait = timedelta(seconds=conf().tick_seconds)
         return Result(turn=turn, kind=OutcomeKind.RELEASED, attempts=turn.row.attempts, delay=wait)
-    failure = Failure(message=f"No live worker handles messages of type {message_type}.")
-    return _certain_death(turn, Cause.NO_HANDLER, failure)
+    text = f"No live worker handles messages of type {message_type}."
+    if perspective is not None:
+        text = f"No live worker applies events of type {message_type} to the perspective {perspective}."
+    return _certain_death(turn, Cause.NO_HANDLER, Failure(message=text))
 
 
 def _certain_death(turn: Turn, cause: Cause, failure: Failure) -> Result:

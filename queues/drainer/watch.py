@@ -77,5 +77,5 @@ class Watch:
         try:
             held.renew(conf().lease)
         except DatabaseError as exc:
-            log.warning("lease_not_renewed", source=held.source, error=str(exc)[:200])
+            log.warning("lease_not_renewed", queue=held.queue.name, error=str(exc)[:200])
             connection.close()

@@ -53,6 +53,7 @@ class Migration(migrations.Migration):
         run(
             'events_v1',
             reverse="""
+                DROP FUNCTION append_event(uuid, uuid, text, jsonb, jsonb, bytea, integer, integer);
                 DROP TRIGGER wh_event_store_feed ON wh_event_store;
                 DROP FUNCTION wh_event_store_feed();
             """,

@@ -81,7 +81,7 @@ BEGIN
     ), free AS (
         SELECT w.{{id}} AS message_id, w.started_at, w.lease_token IS NOT NULL AS lapsed
           FROM {{work}} w
-         WHERE w.stream_id IS NULL AND w.processed_at IS NULL AND w.scheduled_for <= p_now
+         WHERE w.stream_id IS NULL AND w.processed_at IS NULL{{in_queue}} AND w.scheduled_for <= p_now
            AND (w.lease_expiry IS NULL OR w.lease_expiry <= p_now)
          ORDER BY w.scheduled_for, w.position
          LIMIT p_limit - coalesce(cardinality(v_rows), 0)

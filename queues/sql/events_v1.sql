@@ -14,3 +14,45 @@ BEGIN
 END $$;
 CREATE TRIGGER wh_event_store_feed AFTER INSERT ON wh_event_store
     REFERENCING NEW TABLE AS appended FOR EACH STATEMENT EXECUTE FUNCTION wh_event_store_feed();
+
+-- Appends one event to a stream.
+--
+-- p_expected: version of the stream's last event, 0 = it has none; NULL takes the next version, whatever it is.
+-- Returns what happened and a version: `appended` and the event's; `present` and its version, when the stream has
+-- an event of this id already; `conflict` and the stream's, when that is not the expected one; `elsewhere` and 0,
+-- when the id is in another stream. Locks: an appender waits for another one of the stream until that commits, and
+-- then takes the version after it; versions have no gap.
+CREATE FUNCTION append_event(
+    p_event_id uuid, p_stream_id uuid, p_event_type text, p_event_data jsonb, p_metadata jsonb DEFAULT '{}',
+    p_envelope_raw bytea DEFAULT NULL, p_envelope_bytes integer DEFAULT NULL, p_expected integer DEFAULT NULL
+) RETURNS TABLE (result text, version integer) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_event wh_event_store;
+    v_version integer;
+BEGIN
+    LOOP
+        SELECT * INTO v_event FROM wh_event_store e WHERE e.event_id = p_event_id;
+        IF FOUND AND v_event.stream_id = p_stream_id THEN
+            RETURN QUERY SELECT 'present', v_event.version;
+            RETURN;
+        ELSIF FOUND THEN
+            RETURN QUERY SELECT 'elsewhere', 0;
+            RETURN;
+        END IF;
+        SELECT coalesce(max(e.version), 0) INTO v_version FROM wh_event_store e WHERE e.stream_id = p_stream_id;
+        IF p_expected <> v_version THEN
+            RETURN QUERY SELECT 'conflict', v_version;
+            RETURN;
+        END IF;
+        INSERT INTO wh_event_store (event_id, stream_id, event_type, event_data, metadata, version, envelope_raw,
+                                    envelope_bytes)
+        VALUES (p_event_id, p_stream_id, p_event_type, p_event_data, p_metadata, v_version + 1, p_envelope_raw,
+                p_envelope_bytes)
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN QUERY SELECT 'appended', v_version + 1;
+            RETURN;
+        END IF;
+    END LOOP;
+END $$;

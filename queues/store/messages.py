@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -35,30 +35,43 @@ ON CONFLICT (message_id) DO UPDATE SET observation_count = d.observation_count +
 RETURNING message_id, observation_count = 1
 """
 
-_INSERT = """
-INSERT INTO wh_inbox (message_id, message_type, handler_name, event_data, metadata, envelope_raw, envelope_bytes,
-                      stream_id, scheduled_for, max_attempts, max_delays)
-SELECT m.message_id, m.message_type, m.handler_name, m.event_data::jsonb, m.metadata::jsonb,
-       decode(m.envelope_raw, 'base64'), m.envelope_bytes, m.stream_id,
-       clock_timestamp() + m.delay_ms * interval '1 millisecond', m.max_attempts, m.max_delays
-  FROM ROWS FROM (jsonb_to_recordset(%s) AS (message_id uuid, message_type text, handler_name text, event_data text,
-       metadata text, envelope_raw text, envelope_bytes integer, stream_id uuid, delay_ms bigint,
-       max_attempts integer, max_delays integer)) WITH ORDINALITY AS m
+_VALUES = """
+SELECT m.message_id, m.message_type, m.event_data::jsonb, m.metadata::jsonb, decode(m.envelope_raw, 'base64'),
+       m.envelope_bytes, m.stream_id, clock_timestamp() + m.delay_ms * interval '1 millisecond', m.max_attempts,
+       m.max_delays, m.{own}
+  FROM ROWS FROM (jsonb_to_recordset(%s) AS (message_id uuid, message_type text, event_data text, metadata text,
+       envelope_raw text, envelope_bytes integer, stream_id uuid, delay_ms bigint, max_attempts integer,
+       max_delays integer, {own} text)) WITH ORDINALITY AS m
  ORDER BY m.ordinality
 ON CONFLICT (message_id) DO NOTHING
 RETURNING message_id
 """
+_COLUMNS = (
+    "message_id, message_type, event_data, metadata, envelope_raw, envelope_bytes, stream_id, scheduled_for, "
+    "max_attempts, max_delays"
+)
+_TO_INBOX = f"INSERT INTO wh_inbox ({_COLUMNS}, handler_name) {_VALUES.format(own='handler_name')}"
+_TO_OUTBOX = f"INSERT INTO wh_outbox ({_COLUMNS}, destination) {_VALUES.format(own='destination')}"
 
 
 @transaction.atomic
 def insert(rows: Sequence[Row]) -> set[UUID]:
-    """Store the messages and return the ids that are new; an id seen before stores nothing."""
+    """Store messages in the inbox and return the ids that are new; an id seen before stores nothing."""
     fresh = _remember([row.message_id for row in rows if row.chosen_id])
     new = [row for row in rows if not row.chosen_id or row.message_id in fresh]
     if not new:
         return set()
+    return _insert(_TO_INBOX, [{**_json(row), "handler_name": row.handler_name} for row in new])
+
+
+def insert_outgoing(row: Row, destination: str) -> bool:
+    """Store a message in the outbox; False = one with its id waits there."""
+    return bool(_insert(_TO_OUTBOX, [{**_json(row), "destination": destination}]))
+
+
+def _insert(statement: str, rows: Sequence[Mapping[str, Any]]) -> set[UUID]:
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [json.dumps([_json(row) for row in new])])
+        cursor.execute(statement, [json.dumps(rows)])
         return {row[0] for row in cursor.fetchall()}
 
 
@@ -74,7 +87,6 @@ def _json(row: Row) -> dict[str, Any]:
     return {
         "message_id": str(row.message_id),
         "message_type": row.message_type,
-        "handler_name": row.handler_name,
         "event_data": row.event_data,
         "metadata": row.metadata,
         "envelope_raw": None if row.envelope_raw is None else base64.b64encode(row.envelope_raw).decode("ascii"),

@@ -25,11 +25,43 @@ class PayloadUnreadable(QueuesError):
 
 
 class HandlerConflict(QueuesError):
-    """Two handlers claim one message type."""
+    """Two handlers claim one message type, or two projections one perspective."""
 
-    def __init__(self, message_type: str, first: str, second: str) -> None:
-        super().__init__(f"{first} and {second} both handle {message_type}; a type has one handler")
-        self.message_type, self.first, self.second = message_type, first, second
+    def __init__(self, name: str, first: str, second: str, *, verb: str = "handle") -> None:
+        super().__init__(f"{first} and {second} both {verb} {name}; only one can")
+        self.name, self.first, self.second = name, first, second
+
+
+class Unhandled(QueuesError):
+    """No code of this process runs the message."""
+
+
+class EventMissing(QueuesError):
+    """The event is not in the event store."""
+
+    def __init__(self, event_id: object) -> None:
+        super().__init__(f"The event {event_id} is not in the event store.")
+
+
+class NoRoute(QueuesError):
+    """No transport publishes to the destination."""
+
+    def __init__(self, destination: str | None) -> None:
+        if destination is None:
+            super().__init__("the message has no destination")
+        else:
+            super().__init__(
+                f'no transport publishes to the destination "{destination}": the setting ROUTES has no match'
+            )
+        self.destination = destination
+
+
+class VersionConflict(QueuesError):
+    """The stream is at another version than the one expected; nothing was appended."""
+
+    def __init__(self, stream: object, expected: int, present: int) -> None:
+        super().__init__(f"the stream {stream} was expected at version {expected} and is at version {present}")
+        self.stream, self.expected, self.present = stream, expected, present
 
 
 class InvalidSetting(QueuesError):

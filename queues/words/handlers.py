@@ -19,6 +19,8 @@ class Unset(Enum):
     UNSET = "unset"
 
 
+MAX_PERSPECTIVE = 100
+
 UNSET = Unset.UNSET
 Cap = int | None | Unset
 F = TypeVar("F", bound=Callable[[Message], object])
@@ -61,11 +63,34 @@ class Handler:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """What applies events to a perspective: the events' types, and a handler whose type is the perspective's name."""
+
+    handler: Handler
+    event_types: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        name = self.perspective
+        if len(name) > MAX_PERSPECTIVE or "\x00" in name:
+            raise InvalidSetting("perspective", name, f"text of 1 to {MAX_PERSPECTIVE} characters")
+        if not self.event_types:
+            raise InvalidSetting("event types", self.event_types, "at least one type")
+        for event_type in self.event_types:
+            if not isinstance(event_type, str) or not 1 <= len(event_type) <= MAX_TYPE:
+                raise InvalidSetting("event type", event_type, f"text of 1 to {MAX_TYPE} characters")
+
+    @property
+    def perspective(self) -> str:
+        return self.handler.type
+
+
 class Registry:
-    """One handler for each type; a second one is an error at start."""
+    """One handler for each type and one projection for each perspective; a second one is an error at start."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._projections: dict[str, Projection] = {}
 
     def add(self, handler: Handler) -> None:
         """Register a handler; raises HandlerConflict when another function has the type."""
@@ -80,14 +105,28 @@ class Registry:
     def types(self) -> tuple[str, ...]:
         return tuple(sorted(self._handlers))
 
+    def add_projection(self, projection: Projection) -> None:
+        """Register a projection; raises HandlerConflict when another function has the perspective."""
+        name, handler = projection.perspective, projection.handler
+        present = self._projections.get(name)
+        if present is not None and present.handler.place != handler.place:
+            raise HandlerConflict(name, present.handler.name, handler.name, verb="project")
+        self._projections[name] = projection
+
+    def projection(self, perspective: str) -> Projection | None:
+        return self._projections.get(perspective)
+
+    def projections(self) -> tuple[Projection, ...]:
+        return tuple(self._projections[name] for name in sorted(self._projections))
+
     @contextmanager
     def scratch(self) -> Iterator["Registry"]:
         """Let a block register what it likes, and restore the registry after it."""
-        kept = dict(self._handlers)
+        kept = dict(self._handlers), dict(self._projections)
         try:
             yield self
         finally:
-            self._handlers = kept
+            self._handlers, self._projections = kept
 
 
 registry = Registry()
@@ -111,6 +150,24 @@ def handles(
         limit = None if time_limit is None else timedelta(seconds=time_limit)
         caps = {"max_attempts": max_attempts, "max_delays": max_delays}
         registry.add(Handler(type=message_type, function=function, time_limit=limit, atomic=atomic, **caps))
+        return function
+
+    return register
+
+
+def projects(
+    perspective: str, *event_types: str, max_attempts: Cap = UNSET, time_limit: float | None = None
+) -> Callable[[F], F]:
+    """Register the decorated function as the one that applies events of these types to a perspective.
+
+    It gets each event as a message of the event's type, in the order of the stream's versions; what it writes
+    commits together with the perspective's cursor. max_attempts and time_limit are those of `handles`.
+    """
+
+    def register(function: F) -> F:
+        limit = None if time_limit is None else timedelta(seconds=time_limit)
+        handler = Handler(type=perspective, function=function, max_attempts=max_attempts, time_limit=limit)
+        registry.add_projection(Projection(handler=handler, event_types=event_types))
         return function
 
     return register

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID, uuid5
 
 from queues.words.errors import InvalidMessage, PayloadUnreadable
@@ -20,6 +20,7 @@ STREAM_NAMESPACE = UUID("0f0ee6ee-7d5c-5c8a-9d2a-6a1b8e3a52d4")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
 MAX_TYPE = 500
+MAX_DESTINATION = 500
 MAX_HEADERS = 100
 MAX_HEADER = 8_000
 OWN_KEYS = {"type", "payload", "id", "headers", "stream", "delay_seconds", "max_attempts", "max_delays"}
@@ -28,7 +29,10 @@ EVENT_KEYS = {"specversion", "type", "id", "source", "data", "data_base64", "par
 
 @dataclass(frozen=True, kw_only=True)
 class MessageMeta:
-    """What a handler may know of its message's way here. `attempts` counts this run; None = no limit."""
+    """What a handler may know of its message's way here. `attempts` counts this run; None = no limit.
+
+    `version` is an event's place in its stream, from 1.
+    """
 
     attempts: int
     delays: int
@@ -40,6 +44,7 @@ class MessageMeta:
     sent_at: datetime | None
     max_attempts: int | None
     dead_letter_id: UUID | None
+    version: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +85,7 @@ class NewMessage:
 
 def validate(message: NewMessage) -> None:
     """Raise InvalidMessage with the reason when a part other than the payload cannot be stored."""
-    if not _is_text(message.type) or not 1 <= len(message.type) <= MAX_TYPE:
+    if not is_text(message.type) or not 1 <= len(message.type) <= MAX_TYPE:
         raise InvalidMessage(f"the type must be text of 1 to {MAX_TYPE} characters")
     if not isinstance(message.id, UUID | None):
         raise InvalidMessage("the id must be a UUID")
@@ -98,13 +103,13 @@ def _check_headers(headers: object) -> None:
     if len(headers) > MAX_HEADERS:
         raise InvalidMessage(f"there are {len(headers):,} headers; the limit is {MAX_HEADERS}")
     for name, value in headers.items():
-        if not (_is_text(name) and _is_text(value) and len(name) + len(value) <= MAX_HEADER):
+        if not (is_text(name) and is_text(value) and len(name) + len(value) <= MAX_HEADER):
             shown = bounded(text_of(name), 50)
             raise InvalidMessage(f'the header "{shown}" must be text of at most {MAX_HEADER:,} characters')
 
 
 def _check_stream(stream: object) -> None:
-    named = _is_text(stream) and 1 <= len(str(stream)) <= MAX_TYPE
+    named = is_text(stream) and 1 <= len(str(stream)) <= MAX_TYPE
     if stream is not None and not isinstance(stream, UUID) and not named:
         raise InvalidMessage(f"the stream must be text of 1 to {MAX_TYPE} characters, or a UUID")
 
@@ -116,7 +121,8 @@ def _check_cap(name: str, value: object, *, least: int) -> None:
         raise InvalidMessage(f"{name} must be a whole number from {least}, or {NO_LIMIT} for no limit")
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> TypeGuard[str]:
+    """Say whether a value is text that the database can store."""
     if not isinstance(value, str) or "\x00" in value:
         return False
     try:

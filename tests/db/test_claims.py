@@ -13,20 +13,18 @@ from queues.models import InboxMessage
 from queues.store import claims
 from queues.testing import drain
 from queues.words.outcomes import Cause, FailureReason
+from queues.words.sources import Queue
 from tests.db.conftest import at_once, send_numbers
 
+INBOX = Queue(source="wh_inbox")
 LEASE = timedelta(seconds=30)
 
 
 def claim(limit=100, per_stream=50):
-    claims.admit("wh_inbox", 1000)
+    claims.admit(INBOX, 1000)
     token = uuid.uuid4()
-    rows = claims.claim(
-        "wh_inbox", instance_id=uuid.uuid4(), token=token, limit=limit, per_stream=per_stream, lease=LEASE
-    )
-    streams = tuple({row.stream_id for row in rows if row.stream_id})
-    held = claims.Held(source="wh_inbox", token=token, messages=tuple(row.message_id for row in rows), streams=streams)
-    return rows, held
+    rows = claims.claim(INBOX, instance_id=uuid.uuid4(), token=token, limit=limit, per_stream=per_stream, lease=LEASE)
+    return rows, claims.Held.of(INBOX, token, rows)
 
 
 def numbers(rows):
@@ -157,7 +155,7 @@ def test_a_start_that_never_reported_is_charged_and_the_last_one_kills_as_worker
     drain()
     time_passes()
     (row,), held = claim()
-    assert claims.start("wh_inbox", token=held.token, message_id=row.message_id)
+    assert claims.start(INBOX, token=held.token, message_id=row.message_id)
     leases_lapse()
     drain()
 
@@ -172,7 +170,7 @@ def test_a_start_that_never_reported_is_charged_and_the_last_one_kills_as_worker
 def test_a_recorded_start_in_a_stream_explains_the_loss_of_its_followers(leases_lapse):
     send_numbers(2, stream="s")
     (head, _), held = claim()
-    claims.start("wh_inbox", token=held.token, message_id=head.message_id)
+    claims.start(INBOX, token=held.token, message_id=head.message_id)
     leases_lapse()
 
     (head, follower), _ = claim()
@@ -188,7 +186,7 @@ def test_a_start_under_a_lost_token_is_refused(leases_lapse):
     leases_lapse()
     claim()
 
-    assert not claims.start("wh_inbox", token=old.token, message_id=row.message_id)
+    assert not claims.start(INBOX, token=old.token, message_id=row.message_id)
 
 
 @pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""`manage.py drain inbox`: a drainer in the foreground."""
+"""`manage.py drain inbox|outbox|perspectives|all`: a drainer in the foreground."""
 
 import signal
 import threading
@@ -10,8 +10,14 @@ from django.core.management.base import BaseCommand
 from queues.conf import conf
 from queues.drainer import drain
 from queues.store import partitions
+from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES
 
-SOURCES = {"inbox": "wh_inbox"}
+SOURCES = {
+    "all": (PERSPECTIVES, OUTBOX, INBOX),
+    "inbox": (INBOX,),
+    "outbox": (OUTBOX,),
+    "perspectives": (PERSPECTIVES,),
+}
 
 
 class Command(BaseCommand):
@@ -28,8 +34,15 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         while True:
-            report = drain(SOURCES[options["source"]], seconds=None, stopping=stop.is_set)
-            for kind, count in sorted(report.counts.items()):
-                self.stdout.write(f"{kind}: {count}")
-            if options["until_empty"] or stop.wait(conf().tick_seconds):
+            handled = sum(self._drain(source, stop) for source in SOURCES[options["source"]])
+            if stop.is_set() or (options["until_empty"] and not handled):
                 return
+            if not handled:
+                stop.wait(conf().tick_seconds)
+
+    def _drain(self, source: str, stop: threading.Event) -> int:
+        """Drain a source until nothing is due; return the number of messages."""
+        report = drain(source, seconds=None, stopping=stop.is_set)
+        for kind, count in sorted(report.counts.items()):
+            self.stdout.write(f"{kind}: {count}")
+        return report.messages

@@ -1,0 +1,117 @@
+"""What runs the messages of each source."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from queues import outbox, perspectives
+from queues.conf import conf
+from queues.drainer.turns import Runner, Turn, Work
+from queues.store.bodies import Body
+from queues.store.claims import Claimed
+from queues.transports.base import Outgoing
+from queues.words.errors import EventMissing, PayloadUnreadable, Unhandled
+from queues.words.handlers import Handler, Projection, registry
+from queues.words.messages import Message, MessageMeta
+from queues.words.payloads import decode_payload
+from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, Queue
+
+
+def queues_of(source: str) -> list[Queue]:
+    """Return the queues of a source that this process drains: of the perspectives those that it knows."""
+    if source == PERSPECTIVES:
+        return [Queue(source=source, perspective=known.perspective) for known in registry.projections()]
+    return [Queue(source=source)]
+
+
+def turn_of(queue: Queue, row: Claimed) -> Turn:
+    """Return a row's turn, with its runner if this process has one."""
+    return Turn(row=row, queue=queue, runner=_RUNNERS[queue.source](queue, row.message_type))
+
+
+def _handling(_queue: Queue, message_type: str) -> Runner | None:
+    handler = registry.get(message_type)
+    return None if handler is None else _runner(handler, partial(_handle, handler))
+
+
+def _applying(queue: Queue, _message_type: str) -> Runner | None:
+    projection = registry.projection(queue.perspective or "")
+    return None if projection is None else _runner(projection.handler, partial(_apply, projection))
+
+
+def _publishing(_queue: Queue, _message_type: str) -> Runner:
+    limit = timedelta(seconds=conf().time_limit_seconds)
+    return Runner(budget=conf().budget(), time_limit=limit, atomic=True, prepare=_publish)
+
+
+_RUNNERS = {INBOX: _handling, OUTBOX: _publishing, PERSPECTIVES: _applying}
+
+
+def _runner(handler: Handler, prepare: Any) -> Runner:
+    limit = handler.time_limit or timedelta(seconds=conf().time_limit_seconds)
+    return Runner(budget=handler.budget(conf().budget()), time_limit=limit, atomic=handler.atomic, prepare=prepare)
+
+
+def _handle(handler: Handler, turn: Turn, body: Body) -> Work:
+    return partial(handler.function, _message(turn, body))
+
+
+def _apply(projection: Projection, turn: Turn, body: Body) -> Work:
+    if body.message_type is None:
+        raise EventMissing(body.event_id)
+    if body.message_type not in projection.event_types:
+        raise Unhandled
+    return partial(perspectives.apply, projection, _message(turn, body))
+
+
+def _publish(turn: Turn, body: Body) -> Work:
+    """Publish the exact bytes: a payload that nobody could read is for its receiver to refuse."""
+    return partial(
+        outbox.deliver,
+        Outgoing(
+            message_id=turn.row.message_id,
+            message_type=turn.row.message_type,
+            destination=body.destination,
+            event_data=body.event_data,
+            envelope_raw=body.envelope_raw,
+            envelope_bytes=turn.row.body_bytes,
+            metadata=_metadata(body.metadata),
+            stream_id=turn.row.stream_id,
+        ),
+    )
+
+
+def _message(turn: Turn, body: Body) -> Message:
+    """Build what a handler or projection sees; raises PayloadUnreadable."""
+    metadata = _metadata(body.metadata)
+    row = turn.row
+    meta = MessageMeta(
+        attempts=row.attempts + 1,
+        delays=row.delays,
+        life=row.life,
+        source=turn.source,
+        position=row.position,
+        stream=metadata.get("stream"),
+        stream_id=row.stream_id,
+        sent_at=body.sent_at,
+        max_attempts=turn.budget.max_attempts,
+        dead_letter_id=row.dead_letter_id,
+        version=body.version,
+    )
+    return Message(
+        id=body.event_id or row.message_id,
+        type=body.message_type or row.message_type,
+        payload=decode_payload(body.event_data, body.envelope_raw, limits=conf().payload_limits()),
+        headers=metadata.get("headers") or {},
+        meta=meta,
+    )
+
+
+def _metadata(text: str) -> Mapping[str, Any]:
+    try:
+        metadata = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise PayloadUnreadable("the metadata cannot be read") from exc
+    return metadata if isinstance(metadata, dict) else {}

@@ -1,0 +1,1 @@
+"""Transports: what publishes the messages of the outbox."""

@@ -1,0 +1,25 @@
+"""Where messages wait: the sources, and the queues of each."""
+
+from dataclasses import dataclass
+
+INBOX, OUTBOX, PERSPECTIVES = "wh_inbox", "wh_outbox", "wh_perspective_events"
+SOURCES = (INBOX, OUTBOX, PERSPECTIVES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """What is claimed from: a source, or one perspective of the events. Streams have their order within it."""
+
+    source: str
+    perspective: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The queue's name in `wh_streams`."""
+        return self.source if self.perspective is None else f"{self.source}:{self.perspective}"
+
+    @classmethod
+    def named(cls, name: str) -> "Queue":
+        """Return the queue of a name."""
+        source, colon, perspective = name.partition(":")
+        return cls(source=source, perspective=perspective if colon else None)
