@@ -25,13 +25,14 @@ def make_groups(app_config: AppConfig, using: str, **_: Any) -> None:
     from django.contrib.auth.management import create_permissions
     from django.contrib.auth.models import Group, Permission
 
-    create_permissions(app_config, using=using, verbosity=0)
+    for app in (app_config, present.get_app_config("queues")):
+        create_permissions(app, using=using, verbosity=0)
     for name, permissions in GROUPS.items():
         group, is_new = Group.objects.using(using).get_or_create(name=name)
         if is_new:
-            codenames = [permission.partition(".")[2] for permission in permissions]
-            of_letters = Permission.objects.using(using).filter(content_type__app_label="deadletters")
-            group.permissions.set(of_letters.filter(codename__in=codenames))
+            ours = Permission.objects.using(using).filter(content_type__app_label__in=("deadletters", "queues"))
+            known = {f"{each.content_type.app_label}.{each.codename}": each for each in ours.select_related()}
+            group.permissions.set([known[name] for name in permissions if name in known])
 
 
 def make_policies(using: str, apps: Apps = present, **_: Any) -> None:

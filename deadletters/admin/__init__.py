@@ -1,5 +1,5 @@
-"""The dead letters in Django's admin, to read; what changes them is done on their pages."""
+"""The dead letters in Django's admin: read by those who may see them, triaged through the same door as on the pages."""
 
-from deadletters.admin import letters, records
+from deadletters.admin import controls, groups, letters, records, recovery
 
-__all__ = ["letters", "records"]
+__all__ = ["controls", "groups", "letters", "records", "recovery"]

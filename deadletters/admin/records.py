@@ -1,29 +1,40 @@
-"""What happened to messages, and what people did."""
+"""What people wrote, did, kept and saw."""
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 
-from deadletters.admin.reading import ReadingAdmin
-from deadletters.models import OperatorAction
-from queues.models import DeliveryLogEntry
-
-
-@admin.register(DeliveryLogEntry)
-class DeliveryLogAdmin(ReadingAdmin):
-    list_display = ("logged_at", "source", "message_id", "attempt", "outcome", "duration_ms", "generation")
-    list_filter = ("outcome", "source")
-    search_fields = ("message_id__exact",)
-    ordering = ("-logged_at", "-id")
-    exclude = ("failure_message", "failure_detail")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[DeliveryLogEntry]:
-        return super().get_queryset(request).defer("failure_message", "failure_detail")
+from deadletters.admin.reading import ReadingAdmin, group_of, letter_of, run_of
+from deadletters.models import LastVisit, Note, OperatorAction, SavedView
+from queues.admin.reading import MAX_LINE, masked, masked_json
 
 
 @admin.register(OperatorAction)
 class OperatorActionAdmin(ReadingAdmin):
-    list_display = ("at", "actor", "action", "dead_letter_id", "reason")
-    list_filter = ("action",)
-    search_fields = ("dead_letter_id__exact", "actor")
+    searched = ("dead_letter_id", "group_id", "run_id")
     ordering = ("-at", "-id")
+    list_display = ("at", "actor", "action", "dead_letter_id", "group_id", masked("reason", limit=MAX_LINE))
+    columns = (
+        "at", "actor", "actor_id", "action", letter_of, group_of, run_of, masked_json("before"),
+        masked_json("after"), masked("reason"),
+    )  # fmt: skip
+
+
+@admin.register(Note)
+class NoteAdmin(ReadingAdmin):
+    searched = ("dead_letter", "group")
+    ordering = ("-id",)
+    list_display = ("written_at", "author", "dead_letter_id", "group_id", masked("text", limit=MAX_LINE))
+    columns = ("written_at", "author", letter_of, group_of, masked("text"))
+
+
+@admin.register(SavedView)
+class SavedViewAdmin(ReadingAdmin):
+    searched = ("owner_id",)
+    ordering = ("-id",)
+    list_display = ("name", "page", "owner", "is_shared", "created_at")
+
+
+@admin.register(LastVisit)
+class LastVisitAdmin(ReadingAdmin):
+    searched = ("visitor_id",)
+    ordering = ("-id",)
+    list_display = ("visitor_id", "page", "seen_at", "previous_at")

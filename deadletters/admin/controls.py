@@ -1,0 +1,128 @@
+"""What administrators set: recovery policies, pauses and legal holds."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.widgets import AdminTextInputWidget
+from django.http import HttpRequest
+from django.utils import timezone
+
+from deadletters.admin.auditing import AuditedAdmin
+from deadletters.models import LegalHold, RecoveryPolicy
+from deadletters.store.audit import Actor
+from queues.models import PauseKind, SourcePause
+
+if TYPE_CHECKING:
+    _ModelForm = forms.ModelForm[Any]
+else:
+    _ModelForm = forms.ModelForm  # generic for the type checker only
+
+
+class PolicyForm(_ModelForm):
+    class Meta:
+        labels = {
+            "is_automatic": "Recovered by the schedule",
+            "max_recoveries": "Automatic recoveries",
+            "cooldown_seconds": "Cooldown (seconds)",
+            "then": "When they are used up",
+        }
+        help_texts = {
+            "cause": "Why the message was dead-lettered.",
+            "failure_reason": "Empty: any reason. A row with a reason goes before the one without.",
+            "is_automatic": "Off: the schedule leaves such letters alone, open for a person.",
+            "max_recoveries": "How often the schedule recovers a letter before it holds it or gives it up.",
+            "cooldown_seconds": "Seconds from a death to the first automatic recovery; doubled with each further one.",
+        }
+
+
+@admin.register(RecoveryPolicy)
+class RecoveryPolicyAdmin(AuditedAdmin):
+    thing = "policy"
+    form = PolicyForm
+    ordering = ("cause", "id")
+    list_display = ("name", "cause", "failure_reason", "is_automatic", "max_recoveries", "cooldown_seconds", "then")
+
+
+class PauseForm(_ModelForm):
+    class Meta:
+        labels = {"kind": "Covers", "value": "Type or destination"}
+        help_texts = {
+            "value": "Empty for a whole source.",
+            "until": "When it ends by itself; empty: when it is deleted.",
+        }
+        widgets = {"reason": AdminTextInputWidget}
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        is_whole, value = cleaned.get("kind") == PauseKind.SOURCE, cleaned.get("value")
+        if "kind" in cleaned and is_whole == bool(value):
+            self.add_error("value", "Empty for a whole source." if is_whole else "Which type or destination?")
+        return cleaned
+
+
+@admin.register(SourcePause)
+class SourcePauseAdmin(AuditedAdmin):
+    thing = "pause"
+    form = PauseForm
+    stamped = ("paused_by", "paused_at")
+    ordering = ("-paused_at", "-id")
+    list_display = ("source", "kind", "value", "paused_by", "paused_at", "until", "reason")
+
+    def stamp(self, row: SourcePause, *, by: Actor, change: bool, form: Any) -> None:  # noqa: ARG002 - see the base
+        if not change:
+            row.paused_by = by.name
+
+
+class HoldForm(_ModelForm):
+    """A hold; what it keeps is said once, and it ends by being lifted."""
+
+    lift = forms.BooleanField(required=False, help_text="End the hold: what it kept may be purged from now on.")
+
+    class Meta:
+        help_texts = {
+            "dead_letter_id": "One letter, or one group, or a subject by its type and id.",
+            "reason": "Why it must be kept.",
+        }
+        widgets = dict.fromkeys(("subject_type", "subject_id", "reason"), AdminTextInputWidget)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if "dead_letter_id" in self.fields:
+            subject = bool(cleaned.get("subject_type")), bool(cleaned.get("subject_id"))
+            given = [bool(cleaned.get("dead_letter_id")), bool(cleaned.get("group_id")), any(subject)]
+            if sum(given) != 1 or (any(subject) and not all(subject)):
+                self.add_error(None, "A hold keeps one letter, or one group, or one subject by its type and id.")
+        return cleaned
+
+
+@admin.register(LegalHold)
+class LegalHoldAdmin(AuditedAdmin):
+    thing = "legal_hold"
+    form = HoldForm
+    searched = ("id",)
+    kept = ("dead_letter_id", "group_id", "subject_type", "subject_id")
+    stamped = ("placed_by", "placed_at", "lifted_by", "lifted_at")
+    ordering = ("-id",)
+    list_display = ("id", *kept, "reason", "placed_by", "placed_at", "lifted_at")
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        lift = ("lift",) if obj is not None and self.has_change_permission(request, obj) else ()
+        return [*super().get_fields(request, obj), *lift]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        kept = self.kept if obj is not None else ()
+        return [*super().get_readonly_fields(request, obj), *kept]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or obj.lifted_at is None)
+
+    def stamp(self, row: LegalHold, *, by: Actor, change: bool, form: Any) -> None:
+        if not change:
+            row.placed_by = by.name
+        elif form.cleaned_data.get("lift"):
+            row.lifted_by, row.lifted_at = by.name, timezone.now()
+
+    def subject_of(self, row: LegalHold) -> Mapping[str, Any]:
+        return {"dead_letter_id": row.dead_letter_id, "group_id": row.group_id}

@@ -1,0 +1,43 @@
+"""Recovery runs with their items, and the builds that were deployed."""
+
+from django.contrib import admin
+
+from deadletters.admin.reading import ReadingAdmin, group_of, letter_of, run_of
+from deadletters.models import Generation, RecoveryItem, RecoveryRun
+from queues.admin.reading import MAX_LINE, masked, masked_json
+
+
+@admin.register(RecoveryRun)
+class RecoveryRunAdmin(ReadingAdmin):
+    """Runs; `scope` may list thousands of ids, so that a list never reads it."""
+
+    heavy = ("scope", "plan")
+    searched = ("run_id", "group_id")
+    ordering = ("-created_at", "-run_id")
+    list_display = (
+        "run_id", "kind", "state", masked("scope_words", "scope", limit=MAX_LINE), "actor", "frozen_count",
+        "created_at", "finished_at",
+    )  # fmt: skip
+    columns = (
+        "run_id", "kind", "state", masked("scope_words", "scope"), masked_json("scope", "scope as asked for"),
+        masked_json("plan"), group_of, "generation", "actor", "reason", "approved_by", "created_at", "starts_at",
+        "frozen_at", "frozen_count", "started_at", "finished_at", "wave", "stop_reason",
+    )  # fmt: skip
+
+
+@admin.register(RecoveryItem)
+class RecoveryItemAdmin(ReadingAdmin):
+    searched = ("item_id", "run", "dead_letter_id")
+    ordering = ("-item_id",)
+    list_display = ("item_id", "run_id", "dead_letter_id", "state", "is_canary", "sent_at", "ended_at")
+    columns = (
+        "item_id", run_of, letter_of, "place", "stream_id", "state", "is_canary", "life", "row_version",
+        "fingerprint", "fingerprint_version", "sent_at", "deadline_at", "ended_at", masked("why"),
+    )  # fmt: skip
+
+
+@admin.register(Generation)
+class GenerationAdmin(ReadingAdmin):
+    searched = ("service",)
+    ordering = ("-first_seen_at", "-id")
+    list_display = ("service", "build", "first_seen_at", "last_seen_at", "replay_begun_at", "replay_ended_at")
