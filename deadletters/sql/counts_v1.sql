@@ -28,11 +28,11 @@ BEGIN
     WITH changed AS (
         SELECT o AS was, w AS now, o.superseded_by IS NULL AS was_current, w.superseded_by IS NULL AS is_current
           FROM replaced o JOIN written w ON w.dead_letter_id = o.dead_letter_id
-         WHERE (o.error_fingerprint, o.error_fingerprint_version, o.recovery_status, o.operator_disposition, o.deaths,
-                o.superseded_by IS NULL)
+         WHERE (o.error_fingerprint, o.error_fingerprint_version, o.source_table, o.recovery_status,
+                o.operator_disposition, o.deaths, o.superseded_by IS NULL)
                IS DISTINCT FROM
-               (w.error_fingerprint, w.error_fingerprint_version, w.recovery_status, w.operator_disposition, w.deaths,
-                w.superseded_by IS NULL)
+               (w.error_fingerprint, w.error_fingerprint_version, w.source_table, w.recovery_status,
+                w.operator_disposition, w.deaths, w.superseded_by IS NULL)
     ), sides AS (
         SELECT (c.was).error_fingerprint AS fingerprint, coalesce((c.was).error_fingerprint_version, 1) AS version,
                (c.was).source_table, (c.was).recovery_status, (c.was).operator_disposition, -1 AS n, 0 AS deaths,

@@ -29,6 +29,20 @@ def at_once(*actions: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, actions, timeout=60))
 
 
+INSTANCE = UUID(int=7)
+
+
+def move_by_hand(source_id: UUID, *, source: str = "wh_inbox", error: str | None = "boom", **named: Any) -> UUID | None:
+    """Move a row as a mover in plain SQL does, with the seven arguments of the source and any others by name."""
+    extra = "".join(f", p_{name} => %s" for name in named)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT move_to_dead_letters(gen_random_uuid(), %s, %s, 2, %s, %s, 'build-1'{extra})",
+            [source, source_id, error, INSTANCE, *named.values()],
+        )
+        return cursor.fetchone()[0]
+
+
 def send_numbers(count: int, stream: str | None = None) -> None:
     """Send messages of the type test.N whose payloads count from 0."""
     send_many([NewMessage(type="test.N", payload=n, stream=stream) for n in range(count)])

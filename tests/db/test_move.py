@@ -3,22 +3,11 @@
 import uuid
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 
 from deadletters.models import DeadLetter, DeadLetterDeath
 from queues import NewMessage, send, send_many
-from tests.db.conftest import at_once
-
-INSTANCE = uuid.UUID(int=7)
-
-
-def move(source_id, letter_id=None, source="wh_inbox", error="boom", force=False):
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT move_to_dead_letters(%s, %s, %s, %s, %s, %s, %s, p_force => %s)",
-            [letter_id or uuid.uuid4(), source, source_id, 2, error, INSTANCE, "build-1", force],
-        )
-        return cursor.fetchone()[0]
+from tests.db.conftest import INSTANCE, at_once, move_by_hand
 
 
 @pytest.mark.django_db
@@ -46,7 +35,7 @@ def test_the_seven_arguments_of_the_source_move_a_row_written_by_hand(sql):
 
 @pytest.mark.django_db
 def test_a_row_that_is_gone_moves_to_null_and_writes_nothing():
-    assert move(uuid.uuid4()) is None
+    assert move_by_hand(uuid.uuid4()) is None
     assert not DeadLetter.objects.exists()
 
 
@@ -55,7 +44,7 @@ def test_an_unknown_source_table_raises_and_changes_nothing():
     message_id = send("test.Any", {}).message_id
 
     with pytest.raises(DatabaseError, match="unknown source table 'wh_nowhere'"), transaction.atomic():
-        move(message_id, source="wh_nowhere")
+        move_by_hand(message_id, source="wh_nowhere")
 
     assert not DeadLetter.objects.exists()
 
@@ -63,8 +52,8 @@ def test_an_unknown_source_table_raises_and_changes_nothing():
 @pytest.mark.django_db
 def test_a_missing_error_text_stays_null_and_an_empty_one_stays_empty():
     missing, empty = (send("test.Any", {}).message_id for _ in range(2))
-    move(missing, error=None)
-    move(empty, error="")
+    move_by_hand(missing, error=None)
+    move_by_hand(empty, error="")
 
     texts = {letter.source_id: (letter.error_text, letter.error_line) for letter in DeadLetter.objects.all()}
     assert texts == {missing: (None, None), empty: ("", "")}
@@ -78,15 +67,15 @@ def test_a_row_under_a_live_lease_of_another_instance_is_moved_only_by_force(sql
         " instance_id = gen_random_uuid()"
     )
 
-    assert move(message_id) is None
-    assert move(message_id, force=True) is not None
+    assert move_by_hand(message_id) is None
+    assert move_by_hand(message_id, force=True) is not None
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_movers_of_one_row_make_one_letter_and_the_loser_gets_null():
     message_id = send("test.Any", {}).message_id
 
-    answers = at_once(*[lambda: transaction.atomic(move)(message_id)] * 2)
+    answers = at_once(*[lambda: transaction.atomic(move_by_hand)(message_id)] * 2)
 
     letter = DeadLetter.objects.get()
     assert sorted(answers, key=str) == sorted([letter.dead_letter_id, None], key=str)
@@ -120,7 +109,7 @@ def test_the_letter_rebuilds_the_row_completely(sql):
         " envelope_raw = '\\x00ff', received_at = now() - interval '1 day'"
     )
     (before,) = sql("SELECT * FROM wh_inbox")
-    letter_id = move(message_id)
+    letter_id = move_by_hand(message_id)
 
     assert sql("SELECT recover_dead_letter(%s, 'me') AS code", letter_id) == [{"code": "sent"}]
 
@@ -144,7 +133,7 @@ def test_the_letter_rebuilds_the_row_completely(sql):
 @pytest.mark.django_db
 def test_a_payload_of_json_null_survives_death_and_recovery(sql):
     message_id = send("test.Any", None).message_id
-    letter_id = move(message_id)
+    letter_id = move_by_hand(message_id)
 
     sql("SELECT recover_dead_letter(%s, 'me')", letter_id)
 
