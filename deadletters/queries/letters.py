@@ -12,14 +12,19 @@ from django.db import connection
 from django.db.models import Count, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Left
 
-from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, Note
+from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, GroupFingerprint, Note
 from deadletters.models.letters import TYPE_PREFIX
 from deadletters.words.errors import NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
 
 COUNT_CAP = 10_000
 SEARCHED = 50_000
-"""How many of the newest letters a text is looked for in."""
+"""How many of the newest letters are looked through for what no index finds: a text, an owner, a build and the like."""
+
+MAX_FINGERPRINTS = 50
+"""How many fingerprints of one group are read."""
+
+ORDER = ("-dead_lettered_at", "-dead_letter_id")
 
 MAX_SURVIVORS = 10
 """How many letters that took another's place are followed."""
@@ -50,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page of the list. `total` is capped at COUNT_CAP + 1; `cut_short`: the text was looked for in SEARCHED only."""
+    """A page of the list. `total` is at most COUNT_CAP + 1; `cut_short`: only SEARCHED were looked through."""
 
     rows: Sequence[Row]
     total: int
@@ -66,23 +71,37 @@ class Page:
 def page(filters: LetterFilter, *, now: datetime) -> Page:
     """Return the page of the list that the filter names, newest first."""
     matching = _matching(filters, now)
-    ordered = _after(matching, filters.after).order_by("-dead_lettered_at", "-dead_letter_id")
-    letters = list(ordered.only(*LIST_FIELDS)[: filters.size + 1])
+    letters = _newest([_after(part, filters.after) for part in matching], filters.size + 1)
     shown = letters[: filters.size]
     return Page(
         rows=_with_subjects(shown),
-        total=matching.values("pk")[: COUNT_CAP + 1].count(),
+        total=_count(matching),
         next=_cursor(shown[-1]) if len(letters) > filters.size else None,
         newest=_cursor(shown[0]) if shown else None,
         cut_short=_is_cut_short(filters, now),
     )
 
 
+def newest(filters: LetterFilter, limit: int, *, now: datetime) -> Sequence[Row]:
+    """Return the newest matching letters without counting the others."""
+    return _with_subjects(_newest(_matching(filters, now), limit))
+
+
+def newest_about(kind: str, identity: str, limit: int, after: Cursor | None = None) -> Sequence[Row]:
+    """Return the newest letters about a subject, after a place in their list."""
+    letters = DeadLetter.objects.filter(superseded_by=None, dead_letter_id__in=_about(kind, identity))
+    return _with_subjects(_newest([_after(letters, after)], limit))
+
+
+def place_of(row: Row) -> Cursor:
+    """Return the place in the list that a row has."""
+    return _cursor(row.letter)
+
+
 def count_newer(filters: LetterFilter, seen: Cursor | None, *, now: datetime) -> int:
     """Return how many matching letters died after the newest one on the page, at most COUNT_CAP + 1."""
-    letters = _without_text(filters, now)
-    newer = letters if seen is None else letters.filter(_newer_than(seen))
-    return _with_text(newer, filters).values("pk")[: COUNT_CAP + 1].count()
+    newer = Q() if seen is None else _newer_than(seen)
+    return _count([_looked_through(part.filter(newer), filters) for part in _indexed(filters, now)])
 
 
 def get(dead_letter_id: UUID) -> DeadLetter:
@@ -128,33 +147,64 @@ def any_letter_exists() -> bool:
 
 def types_in_use(limit: int = 50) -> Sequence[str]:
     """Return message types of the newest letters, for suggestions."""
-    newest = DeadLetter.objects.filter(superseded_by=None).order_by("-dead_lettered_at", "-dead_letter_id")
-    sample = newest.values_list("message_type", flat=True)[:1000]
+    recent = DeadLetter.objects.filter(superseded_by=None).order_by(*ORDER)
+    sample = recent.values_list("message_type", flat=True)[:1000]
     return sorted(dict.fromkeys(sample))[:limit]
 
 
-def _matching(filters: LetterFilter, now: datetime) -> QuerySet[DeadLetter]:
-    return _with_text(_without_text(filters, now), filters)
+def _matching(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLetter]]:
+    """Return the matching letters in parts that do not overlap, each of which an index yields in order."""
+    return [_looked_through(part, filters) for part in _indexed(filters, now)]
 
 
-def _with_text(letters: QuerySet[DeadLetter], filters: LetterFilter) -> QuerySet[DeadLetter]:
+def _newest(parts: Sequence[QuerySet[DeadLetter]], limit: int) -> Sequence[DeadLetter]:
+    tops = [part.order_by(*ORDER).only(*LIST_FIELDS)[:limit] for part in parts]
+    return list(tops[0].union(*tops[1:], all=True).order_by(*ORDER)[:limit] if len(tops) > 1 else tops[0])
+
+
+def _count(parts: Sequence[QuerySet[DeadLetter]]) -> int:
+    counted = 0
+    for part in parts:
+        counted += part.values("pk")[: COUNT_CAP + 1 - counted].count() if counted <= COUNT_CAP else 0
+    return counted
+
+
+def _looked_through(letters: QuerySet[DeadLetter], filters: LetterFilter) -> QuerySet[DeadLetter]:
+    """Look through the newest SEARCHED of the letters for what no index finds; an id is found among all."""
+    conditions = _unindexed(filters)
     if filters.exact_id is not None:
         wanted = filters.exact_id
-        return letters.filter(Q(dead_letter_id=wanted) | Q(source_id=wanted) | Q(stream_id=wanted))
+        return letters.filter(*conditions, Q(dead_letter_id=wanted) | Q(source_id=wanted) | Q(stream_id=wanted))
     if filters.q:
-        newest = letters.order_by("-dead_lettered_at", "-dead_letter_id").values("dead_letter_id")[:SEARCHED]
-        text = Q(error_line__icontains=filters.q) | Q(message_type__icontains=filters.q)
-        return DeadLetter.objects.filter(text, dead_letter_id__in=newest)
-    return letters
+        conditions.append(Q(error_line__icontains=filters.q) | Q(message_type__icontains=filters.q))
+    if not conditions:
+        return letters
+    newest = letters.order_by(*ORDER).values("dead_letter_id")[:SEARCHED]
+    return DeadLetter.objects.filter(*conditions, dead_letter_id__in=newest)
 
 
-def _without_text(filters: LetterFilter, now: datetime) -> QuerySet[DeadLetter]:
+def _unindexed(filters: LetterFilter) -> list[Q]:
+    wanted = {
+        "cause": filters.cause,
+        "operator_disposition": filters.disposition_number,
+        "generation": filters.generation,
+        "destination": filters.destination,
+        "perspective_name": filters.perspective,
+        "owner": "" if filters.is_unowned else filters.owner,
+    }
+    conditions = [Q(**{name: value}) for name, value in wanted.items() if value not in ("", None)]
+    return [*conditions, Q(owner=None) | Q(owner="")] if filters.is_unowned else conditions
+
+
+def _indexed(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLetter]]:
     letters = DeadLetter.objects.filter(superseded_by=None)
     since, until = filters.times(now)
     conditions = {
         "recovery_status": STATUSES.get(filters.status),
         "source_table": SOURCES.get(filters.source),
         "failure_reason": filters.reason_number,
+        "stream_id": filters.stream_id,
+        "error_fingerprint": filters.fingerprint or None,
         "dead_lettered_at__gte": since,
         "dead_lettered_at__lt": until,
     }
@@ -164,16 +214,25 @@ def _without_text(filters: LetterFilter, now: datetime) -> QuerySet[DeadLetter]:
         letters = prefixed.filter(type_prefix=filters.type[:TYPE_PREFIX], message_type=filters.type)
     if filters.subject_pair:
         letters = letters.filter(dead_letter_id__in=_about(*filters.subject_pair))
-    return letters
+    return [letters] if filters.group_id is None else _of_group(letters, filters.group_id)
+
+
+def _of_group(letters: QuerySet[DeadLetter], group_id: UUID) -> Sequence[QuerySet[DeadLetter]]:
+    """Return a group's letters by fingerprint; of the group that took its place where it was merged."""
+    known = GroupFingerprint.objects.filter(Q(group=group_id) | Q(group__aliases__alias=group_id)).distinct()
+    pairs = known.order_by("fingerprint", "version").values_list("fingerprint", "version")[:MAX_FINGERPRINTS]
+    parts = [letters.filter(error_fingerprint=value, error_fingerprint_version=version) for value, version in pairs]
+    return parts or [DeadLetter.objects.none()]
 
 
 def _about(kind: str, identity: str) -> QuerySet[DeadLetterSubject, UUID]:
     """Return the ids of the letters about a subject; by its key for the index, and whole since keys may collide."""
-    about = DeadLetterSubject.objects.filter(subject_key=_subject_key(kind, identity), type=kind, id=identity)
+    about = DeadLetterSubject.objects.filter(subject_key=subject_key(kind, identity), type=kind, id=identity)
     return about.values_list("dead_letter_id", flat=True)
 
 
-def _subject_key(kind: str, identity: str) -> UUID:
+def subject_key(kind: str, identity: str) -> UUID:
+    """Return the key under which a subject is indexed and counted."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT dead_letter_subject_key(%s, %s)", [kind, identity])
         (key,) = cursor.fetchone()
@@ -181,11 +240,9 @@ def _subject_key(kind: str, identity: str) -> UUID:
 
 
 def _is_cut_short(filters: LetterFilter, now: datetime) -> bool:
-    if not filters.q or filters.exact_id is not None:
+    if filters.exact_id is not None or not (filters.q or _unindexed(filters)):
         return False
-    return (
-        _without_text(filters, now).order_by("-dead_lettered_at", "-dead_letter_id")[SEARCHED : SEARCHED + 1].exists()
-    )
+    return any(part.order_by(*ORDER)[SEARCHED : SEARCHED + 1].exists() for part in _indexed(filters, now))
 
 
 def _after(letters: QuerySet[DeadLetter], cursor: Cursor | None) -> QuerySet[DeadLetter]:

@@ -1,10 +1,14 @@
-"""All that happened to one letter's message, in one list."""
+"""All that happened to one letter's message, to a group, or around a subject, in one list."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import F
 
 from deadletters.models import DeadLetter, DeadLetterDeath, Note, OperatorAction
+from deadletters.queries.actions import describe
 from queues.models import DeliveryLogEntry
 
 LIMIT = 100
@@ -13,13 +17,17 @@ LIMIT = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One thing that happened. `kind` picks the icon; `text` may be anything that a failure says."""
+    """One thing that happened. `kind` picks the icon; `text` may be anything that a failure says.
+
+    `letter`: the dead letter that it happened to, where the list is of several.
+    """
 
     at: datetime
     kind: str
     title: str
     text: str = ""
     by: str = ""
+    letter: UUID | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +48,26 @@ def of(letter: DeadLetter, deaths: Sequence[DeadLetterDeath], notes: Sequence[No
         *(event for action in actions.order_by("-at", "-id")[:LIMIT] for event in _action(action)),
     ]
     return Timeline(events=sorted(events, key=_moment, reverse=True), is_cut=len(runs) > LIMIT)
+
+
+def of_group(group_id: UUID) -> Timeline:
+    """Return what people did to a group, the newest first; its notes stand elsewhere."""
+    actions = OperatorAction.objects.filter(group_id=group_id).exclude(action="note").order_by("-at", "-id")
+    newest = list(actions[: LIMIT + 1])
+    return Timeline(
+        events=[event for action in newest[:LIMIT] for event in _action(action)], is_cut=len(newest) > LIMIT
+    )
+
+
+def of_deaths(letter_ids: Sequence[UUID]) -> Timeline:
+    """Return the deaths of letters, the newest first, each with its letter."""
+    shown = DeadLetterDeath.objects.filter(dead_letter__in=letter_ids).defer("failure_detail", "last_reported_error")
+    deaths = list(shown.annotate(type=F("dead_letter__message_type")).order_by("-dead_lettered_at", "-id")[: LIMIT + 1])
+    events = [
+        Event(at=death.dead_lettered_at, kind="death", title=death.type, text=_line(death), letter=death.dead_letter_id)
+        for death in deaths[:LIMIT]
+    ]
+    return Timeline(events=events, is_cut=len(deaths) > LIMIT)
 
 
 def _moment(event: Event) -> tuple[datetime, bool]:
@@ -73,8 +101,8 @@ def _ended_at(entry: DeliveryLogEntry) -> datetime:
 
 def _death(death: DeadLetterDeath) -> Iterable[Event]:
     nth = "Dead-lettered" if death.number == 1 else f"Dead-lettered again (death {death.number})"
-    line = (death.error_text or "").partition("\n")[0]
-    yield Event(at=death.dead_lettered_at, kind="death", title=f"{nth} · build {death.generation or '–'}", text=line)
+    title = f"{nth} · build {death.generation or '–'}"
+    yield Event(at=death.dead_lettered_at, kind="death", title=title, text=_line(death))
     if death.verdict_at is not None and death.verdict == "recovered":
         yield Event(at=death.verdict_at, kind="recovered", title="Recovered: the handler has handled it")
     if death.recovery_sent_at is not None:
@@ -82,12 +110,13 @@ def _death(death: DeadLetterDeath) -> Iterable[Event]:
         yield Event(at=death.recovery_sent_at, kind="sent", title=title, by=death.recovery_actor or "")
 
 
+def _line(death: DeadLetterDeath) -> str:
+    return (death.error_text or "").partition("\n")[0]
+
+
 def _action(action: OperatorAction) -> Iterable[Event]:
     """Yield what a person did; a recovery that was sent is told by the death that it follows."""
     outcome = (action.after or {}).get("outcome", "")
     if action.action == "recover" and outcome == "sent":
         return
-    title = (
-        f"Tried to recover: {outcome.replace('_', ' ')}" if action.action == "recover" else f"Action: {action.action}"
-    )
-    yield Event(at=action.at, kind="action", title=title, text=action.reason, by=action.actor)
+    yield Event(at=action.at, kind="action", title=describe(action), text=action.reason, by=action.actor)

@@ -37,8 +37,8 @@ def many():
 
 
 def plan(filters):
-    matching = letters._after(letters._matching(filters, timezone.now()), filters.after)
-    ordered = matching.order_by("-dead_lettered_at", "-dead_letter_id")
+    (matching,) = letters._matching(filters, timezone.now())
+    ordered = letters._after(matching, filters.after).order_by(*letters.ORDER)
     return ordered.only(*letters.LIST_FIELDS)[:51].explain()
 
 

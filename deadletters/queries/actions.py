@@ -1,0 +1,44 @@
+"""What people did, in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from deadletters.models import Disposition, GroupState, OperatorAction
+
+_NAMES = {
+    "operator_disposition": "decision",
+    "fixed_in_generation": "fixed in build",
+    "quiet_until_generation": "quiet until build",
+    "quiet_until_count": "quiet until letters",
+}
+
+
+def describe(action: OperatorAction) -> str:
+    """Say an action in a line, such as "Changed owner: olga → vera, state: new → ongoing"."""
+    before, after = _changes(action.before), _changes(action.after)
+    if action.action == "recover":
+        return f"Tried to recover: {_shown('', after.get('outcome', ''))}"
+    if action.action == "triage" and after:
+        changes = (f"{_name(key)}: {_shown(key, before.get(key))} → {_shown(key, after[key])}" for key in after)
+        return f"Changed {', '.join(changes)}"
+    return f"Action: {action.action}"
+
+
+def _changes(values: Any) -> Mapping[str, Any]:
+    return values if isinstance(values, Mapping) else {}
+
+
+def _name(key: str) -> str:
+    return _NAMES.get(key, key.replace("_", " "))
+
+
+def _shown(key: str, value: Any) -> str:
+    if value is None or value == "":
+        return "–"
+    if key == "operator_disposition" and value in Disposition.values:
+        return str(Disposition(value).label).lower()
+    if key == "state" and value in GroupState.values:
+        return str(GroupState(value).label).lower()
+    if key == "quiet_until":
+        return f"{str(value)[:16].replace('T', ' ')} UTC"
+    return str(value)[:200].replace("_", " ") if not key else str(value)[:200]

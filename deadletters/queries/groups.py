@@ -1,0 +1,267 @@
+"""Reads of failure groups: a page of their list, one group, and what a page needs around it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Left
+
+from deadletters.models import DeadLetter, DeadLetterSubject, FailureGroup, GroupFingerprint, Note, RecoveryStatus
+from deadletters.queries import counts
+from deadletters.queries.counts import Count, Deaths, Fingerprint
+from deadletters.words.errors import NoSuchGroup
+from deadletters.words.filters import CountCursor, Cursor, GroupFilter
+
+COUNT_CAP = 10_000
+LOOKED_AT = 20_000
+"""How many groups, the last seen, are looked through and put in order where no index does it."""
+
+NOTE_CHARACTERS = 120
+MAX_FINGERPRINTS = 50
+SUBJECT_SAMPLE = 200
+"""How many of a group's newest letters are asked what they are about."""
+
+HOUR = timedelta(hours=1)
+_SORTS = {"last_seen": "last_seen_at", "first_seen": "first_seen_at"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of the list. `hours`: deaths in each of the last 24 hours, the present one last."""
+
+    group: FailureGroup
+    note: str
+    open: int
+    total: int
+    hours: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of the list. `total` is at most COUNT_CAP + 1; `cut_short`: only LOOKED_AT groups were looked through."""
+
+    rows: Sequence[Row]
+    total: int
+    next: Cursor | CountCursor | None
+    cut_short: bool
+
+    @property
+    def is_capped(self) -> bool:
+        return self.total > COUNT_CAP
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubjectTally:
+    """How many of a sample of letters are about a subject."""
+
+    type: str
+    id: str
+    n: int
+
+
+def page(filters: GroupFilter, *, now: datetime) -> Page:
+    """Return the page of the list that the filter names, in its order."""
+    matching = _matching(filters, now)
+    by_time = filters.sort in _SORTS
+    groups, following = (_by_time if by_time else _by_count)(matching, filters)
+    return Page(
+        rows=_rows(groups, now),
+        total=matching.values("pk")[: COUNT_CAP + 1].count(),
+        next=following,
+        cut_short=_needs_looking(filters) and FailureGroup.objects.values("pk")[LOOKED_AT : LOOKED_AT + 1].exists(),
+    )
+
+
+def get(group_id: UUID) -> FailureGroup:
+    """Return a group, or the one that it was merged into; raises NoSuchGroup."""
+    found = FailureGroup.objects.filter(Q(pk=group_id) | Q(aliases__alias=group_id)).first()
+    if found is None:
+        raise NoSuchGroup(str(group_id))
+    return found
+
+
+def with_fingerprint(fingerprint: str, version: int | None = None) -> FailureGroup | None:
+    """Return the group of a fingerprint, in its newest version unless one is given; None while it is not folded."""
+    known = GroupFingerprint.objects.filter(fingerprint=fingerprint).select_related("group")
+    if version is not None:
+        known = known.filter(version=version)
+    found = known.order_by("-version").first()
+    return found.group if found else None
+
+
+def of_letter(letter: DeadLetter) -> FailureGroup | None:
+    """Return the group of a letter; None while it is not folded."""
+    if letter.error_fingerprint is None:
+        return None
+    return with_fingerprint(letter.error_fingerprint, letter.error_fingerprint_version or 1)
+
+
+def fingerprints_of(group: FailureGroup) -> Sequence[Fingerprint]:
+    known = group.fingerprints.order_by("-version", "fingerprint").values_list("fingerprint", "version")
+    return list(known[:MAX_FINGERPRINTS])
+
+
+def sample_of(group: FailureGroup) -> DeadLetter | None:
+    """Return the letter that the group was named after, as long as it is kept, for its error text."""
+    shown = DeadLetter.objects.only("dead_letter_id", "message_type", "cause", "error_text", "dead_lettered_at")
+    return shown.filter(dead_letter_id__in=[group.sample_letter_id]).first()
+
+
+def notes_of(group: FailureGroup) -> Sequence[Note]:
+    return list(group.notes.order_by("-written_at", "-id")[:100])
+
+
+def subjects_in(letter_ids: Sequence[UUID], limit: int = 10) -> Sequence[SubjectTally]:
+    """Return what letters are about most often."""
+    about = DeadLetterSubject.objects.filter(dead_letter__in=letter_ids).values_list("dead_letter_id", "type", "id")
+    tally = Counter((kind, identity) for _, kind, identity in about.distinct())
+    return [SubjectTally(type=kind, id=identity, n=n) for (kind, identity), n in tally.most_common(limit)]
+
+
+def newest_letters(fingerprints: Sequence[Fingerprint], limit: int = SUBJECT_SAMPLE) -> Sequence[UUID]:
+    """Return the ids of the newest letters with one of the fingerprints."""
+    if not fingerprints:
+        return []
+    order = ("-dead_lettered_at", "-dead_letter_id")
+    letters = DeadLetter.objects.filter(superseded_by=None).only("dead_lettered_at", "dead_letter_id")
+    tops = [
+        letters.filter(error_fingerprint=value, error_fingerprint_version=version).order_by(*order)[:limit]
+        for value, version in fingerprints
+    ]
+    newest = tops[0].union(*tops[1:], all=True).order_by(*order)[:limit] if len(tops) > 1 else tops[0]
+    return [letter.dead_letter_id for letter in newest]
+
+
+def owners_in_use(limit: int = 50) -> Sequence[str]:
+    """Return owners of the groups that were last seen, for suggestions."""
+    sample = FailureGroup.objects.order_by("-last_seen_at", "-group_id").values_list("owner", flat=True)[:1000]
+    return sorted({owner for owner in sample if owner})[:limit]
+
+
+def _needs_looking(filters: GroupFilter) -> bool:
+    return not filters.is_empty or filters.sort != "last_seen"
+
+
+def _matching(filters: GroupFilter, now: datetime) -> QuerySet[FailureGroup]:
+    groups = FailureGroup.objects.all()
+    if _needs_looking(filters):
+        seen = groups.order_by("-last_seen_at", "-group_id").values("group_id")[:LOOKED_AT]
+        groups = groups.filter(group_id__in=seen)
+    conditions = Q()
+    if filters.state:
+        conditions &= _is_quiet(now) if filters.state == "quiet" else Q(state=filters.state)
+    if filters.owner:
+        conditions &= Q(owner=None) | Q(owner="") if filters.is_unowned else Q(owner=filters.owner)
+    if filters.type:
+        conditions &= Q(message_type=filters.type)
+    if filters.q:
+        conditions &= _says(filters.q)
+    return groups.filter(conditions)
+
+
+def _is_quiet(now: datetime) -> Q:
+    until_a_build_or_count = Q(quiet_until_generation__isnull=False) | Q(quiet_until_count__isnull=False)
+    return Q(quiet_until__gt=now) | until_a_build_or_count
+
+
+def _says(text: str) -> Q:
+    columns = ("title", "template", "message_type", "sample_line", "ticket")
+    said = Q(*((f"{column}__icontains", text) for column in columns), _connector=Q.OR)
+    with_it = GroupFingerprint.objects.filter(fingerprint=text.lower()[:16]).values("group_id")
+    return said | Q(group_id__in=with_it) if len(text) == 16 else said
+
+
+def _by_time(matching: QuerySet[FailureGroup], filters: GroupFilter) -> tuple[Sequence[FailureGroup], Cursor | None]:
+    column = _SORTS[filters.sort]
+    after = filters.after
+    if isinstance(after, Cursor):
+        later = Q(**{column: after.at, "group_id__lt": after.id}) | Q(**{f"{column}__lt": after.at})
+        matching = matching.filter(later, **{f"{column}__lte": after.at})
+    ordered = _with_note(matching).order_by(f"-{column}", "-group_id")
+    groups = list(ordered[: filters.size + 1])
+    shown = groups[: filters.size]
+    is_last = len(groups) <= filters.size
+    return shown, None if is_last else Cursor(at=getattr(shown[-1], column), id=shown[-1].group_id)
+
+
+def _by_count(
+    matching: QuerySet[FailureGroup], filters: GroupFilter
+) -> tuple[Sequence[FailureGroup], CountCursor | None]:
+    ranked = _ranked(matching, filters)
+    shown = ranked[: filters.size]
+    known = _with_note(FailureGroup.objects.filter(pk__in=[group_id for group_id, _ in shown])).in_bulk()
+    is_last = len(ranked) <= filters.size
+    following = None if is_last else CountCursor(count=shown[-1][1], id=shown[-1][0])
+    return [known[group_id] for group_id, _ in shown if group_id in known], following
+
+
+def _ranked(matching: QuerySet[FailureGroup], filters: GroupFilter) -> Sequence[tuple[UUID, int]]:
+    """Return (group, count) of a page and one more, most letters first."""
+    candidates, parameters = matching.values("group_id").query.sql_with_params()
+    counted = "t.recovery_status = 0" if filters.sort == "open" else "true"
+    after = filters.after if isinstance(filters.after, CountCursor) else None
+    sql = f"""
+        WITH candidates AS ({candidates}), counted AS (
+            SELECT f.group_id, coalesce(sum(t.n) FILTER (WHERE {counted}), 0)::bigint AS n
+              FROM candidates c JOIN group_fingerprints f ON f.group_id = c.group_id
+              LEFT JOIN group_totals t ON t.fingerprint = f.fingerprint AND t.version = f.version
+             GROUP BY 1)
+        SELECT group_id, n FROM counted
+         WHERE %s::bigint IS NULL OR n < %s OR (n = %s AND group_id < %s)
+         ORDER BY n DESC, group_id DESC LIMIT %s
+    """  # noqa: S608 - the ORM's own SQL with its parameters
+    place = [after.count, after.count, after.count, after.id] if after else [None] * 4
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [*parameters, *place, filters.size + 1])
+        return [(group_id, n) for group_id, n in cursor.fetchall()]
+
+
+def _with_note(groups: QuerySet[FailureGroup]) -> QuerySet[FailureGroup]:
+    newest = Note.objects.filter(group=OuterRef("pk")).order_by("-written_at", "-id")
+    return groups.annotate(newest_note=Subquery(newest.values(said=Left(F("text"), NOTE_CHARACTERS))[:1]))
+
+
+def _rows(groups: Sequence[FailureGroup], now: datetime) -> Sequence[Row]:
+    known = GroupFingerprint.objects.filter(group__in=[group.group_id for group in groups])
+    group_of: dict[Fingerprint, UUID] = {
+        (value, version): group_id
+        for group_id, value, version in known.values_list("group_id", "fingerprint", "version")
+    }
+    this_hour = now.replace(minute=0, second=0, microsecond=0)
+    since = this_hour - 23 * HOUR
+    numbers = _numbers(counts.of_fingerprints(group_of), group_of)
+    trends = _trends(counts.deaths_since(group_of, since), group_of, since)
+    return [
+        Row(
+            group=group,
+            note=getattr(group, "newest_note", None) or "",
+            open=numbers[group.group_id, RecoveryStatus.PENDING],
+            total=numbers[group.group_id, None],
+            hours=[trends[group.group_id, hour] for hour in range(24)],
+        )
+        for group in groups
+    ]
+
+
+def _numbers(found: Iterable[Count], group_of: Mapping[Fingerprint, UUID]) -> Counter[tuple[UUID, int | None]]:
+    """Return letters by (group, status); under None those of all statuses."""
+    numbers: Counter[tuple[UUID, int | None]] = Counter()
+    for count in found:
+        group_id = group_of[count.fingerprint]
+        numbers[group_id, count.status] += count.n
+        numbers[group_id, None] += count.n
+    return numbers
+
+
+def _trends(
+    found: Iterable[Deaths], group_of: Mapping[Fingerprint, UUID], since: datetime
+) -> Counter[tuple[UUID, int]]:
+    """Return deaths by (group, hours after `since`)."""
+    trends: Counter[tuple[UUID, int]] = Counter()
+    for death in found:
+        trends[group_of[death.fingerprint], (death.hour - since) // HOUR] += death.n
+    return trends
