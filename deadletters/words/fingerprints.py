@@ -280,5 +280,4 @@ def _is_own(frame: _Frame, own_packages: frozenset[str]) -> bool:
 def _place(frame: _Frame) -> str:
     """Return folder/file:function; what is above the folder is where the code was installed."""
     file = "/".join(re.split(r"[\\/]", frame.file)[-2:])
-    function = frame.function.rpartition("<locals>.")[2]
-    return f"{file}:{'' if function == '<lambda>' else function}"
+    return f"{file}:{frame.function.rpartition('<locals>.')[2]}"

@@ -208,6 +208,17 @@ def test_a_library_whose_file_is_called_handlers_does_not_become_our_own() -> No
     assert value(recorded(*BASE, botocore)) == value(recorded(*BASE))
 
 
+def test_line_ends_of_another_system_do_not_count() -> None:
+    text = recorded("KeyError", HANDLER, behind=(part("OSError", HANDLER),))
+
+    assert known_by(text.replace("\n", "\r\n")) == known_by(text)
+
+
+def test_a_class_within_a_function_is_the_same_without_what_says_so() -> None:
+    assert value(recorded("shop.make.<locals>.Odd: x", HANDLER)) == value(recorded("shop.make.Odd: x", HANDLER))
+    assert value(recorded(*BASE[:3], "/a/x.py:make.<locals>.run")) == value(recorded(*BASE[:3], "/a/x.py:run"))
+
+
 def test_a_lambda_is_known_by_its_file() -> None:
     one, other = "/a/shop/rules.py:<lambda>", "/a/depot/rules.py:<lambda>"
 
@@ -235,7 +246,7 @@ def test_a_message_of_several_lines_counts_by_its_first() -> None:
     def failed(text: str) -> Fingerprint:
         return known_by(recorded(f"django.db.utils.IntegrityError [23505]: {text}", LIBRARY))
 
-    assert failed("twice\nDETAIL: Anna").value == failed("twice\nDETAIL: Bob").value
+    assert failed("twice\nAnna: too").value == failed("twice\nBob").value
     assert failed("\n\nno \ntwice").template == "no"
 
 
@@ -253,6 +264,8 @@ def test_a_message_of_several_lines_counts_by_its_first() -> None:
         ("exceeded retry limit", "exceeded retry limit", "exceeded retry limit"),
         ("no route to 10.0.0.1: gone", "no route to <address>: gone", "no route to <address>: gone"),
         ("Task 5 failed\n" + part(*BASE), "ValueError", "no"),
+        (recorded(f"{'Odd' * 50} [{'5' * 60}]: x", HANDLER), ("Odd" * 50)[:MAX_TITLE], "x"),
+        (recorded(f"{'Odd' * 30} [{'5' * 60}]: x", HANDLER), f"{'Odd' * 30} [{'5' * 60}]"[:MAX_TITLE], "x"),
         ("System.TimeoutException: after 5 s\n   at Shop.Pay()", "TimeoutException", "after <number> s"),
         (HEADER, "Budget spent, max attempts exceeded", ""),
     ],
@@ -322,7 +335,8 @@ def test_an_end_that_is_cut_off_leaves_the_exceptions_that_are_whole() -> None:
 
 @given(st.integers(0, 400), st.integers(2, 30))
 def test_a_middle_that_is_cut_out_leaves_the_exceptions_that_are_whole(place: int, length: int) -> None:
-    behind = tuple(part(f"OSError: {number}", "/a/shop/files.py:read") for number in range(20))
+    frames = ("/a/shop/files.py:read", "/a/shop/files.py:open_one")
+    behind = tuple(part(f"OSError: {number}", *frames) for number in range(20))
     text = recorded(*BASE, behind=behind)
     at = text.index("Behind it:") + place
     torn = f"{text[:at]}\n… (cut, 90,000 characters) …\n{text[at + length :]}"

@@ -77,6 +77,8 @@ DATA: dict[str, Callable[[Dice], str]] = {
     "mapping": lambda dice: str({key: dice.random() for key in _keys(dice)}),
     "tuple": lambda dice: str(tuple(dice.random() for _ in range(dice.randint(1, 4)))),
     "some ids": lambda dice: ", ".join(str(dice.randint(1, 999)) for _ in range(dice.randint(1, 5))),
+    "ids of several kinds": lambda dice: ", ".join(dice.choices(["7", "a7f3", "ord-5", "1.5"], k=dice.randint(1, 5))),
+    "quoted, with an apostrophe": lambda dice: dice.choice(["'it's fine'", "'no'", "'don't'"]),
     "opaque id": lambda dice: "ch_" + "".join(dice.choices("abcdefXYZ", k=8)) + str(dice.randint(1, 9)),
     "number of an order": lambda dice: f"ORD-{dice.randint(2000, 2030)}-{dice.randint(1, 99999):06}",
 }
@@ -114,6 +116,7 @@ def test_data_at_the_end_of_a_message_is_data(kind: str) -> None:
         ("the orders' total", "the orders' sum"),
         ("don't", "won't"),
         ("a list[ of", "a list[ or"),
+        ("the 'orders are late", "the 'orders are gone"),
     ],
 )
 def test_other_words_are_another_template(one: str, other: str) -> None:
@@ -128,6 +131,8 @@ def test_other_words_are_another_template(one: str, other: str) -> None:
         ("<Order object at 0x7f3a5c> at 2026-01-31T12:00:00Z", "<Order> at <time>"),
         ("GET https://x.org/a?b=1: 503 for ann@x.org", "GET <url>: <number> for <email>"),
         ("no /srv/a/b.csv, {'a': [1]} or b'x' on 10.0.0.1:80", "no <path>, <items> or <value> on <address>"),
+        ("from 1.5e-7 to −3.000,5 in 20ms", "from <number> to <number> in <number>"),
+        ("orders 1, 2, 3 are gone", "orders <number> are gone"),
         ("it can't be 5", "it can't be <number>"),
         ("  two\t words ", "two words"),
         ("", ""),
@@ -139,6 +144,18 @@ def test_a_template_shows_what_kind_of_data_stood_where(message: str, shown: str
 
 def test_a_secret_is_not_shown() -> None:
     assert "hunter" not in template_of("login with password=hunter failed").shown
+
+
+@pytest.mark.parametrize(
+    ("cut", "whole"),
+    [
+        ("no such order… (cut, 9,000 characters)", "no such order"),
+        ("missing [1, {2, 3… (cut, 9,000 characters)", "missing []"),
+        ("missing 'abc… (cut, 9,000 characters)", "missing 'x'"),
+    ],
+)
+def test_what_says_that_a_message_was_cut_is_no_part_of_it(cut: str, whole: str) -> None:
+    assert template_of(cut) == template_of(whole)
 
 
 @given(st.integers(MAX_TEXT, 10**7), st.integers(MAX_TEXT, 10**7))
