@@ -2,69 +2,91 @@
 
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 MASK = "••••••"
 
 DEFAULT_KEYS = frozenset(
     {
-        "password",
-        "passwd",
-        "pwd",
-        "passphrase",
-        "secret",
-        "token",
-        "access_token",
-        "refresh_token",
-        "id_token",
-        "api_key",
-        "apikey",
-        "authorization",
-        "cookie",
-        "set_cookie",
-        "credential",
-        "credentials",
-        "card_number",
-        "cardnumber",
-        "pan",
-        "cvv",
-        "cvc",
-        "iban",
-        "ssn",
-        "private_key",
-        "secret_key",
-        "access_key",
-        "client_secret",
-        "session_id",
-        "sessionid",
-        "signature",
+        "password", "passwd", "pwd", "passphrase", "passcode", "password_hash", "password_confirm",
+        "password_confirmation", "otp", "pin",
+        "secret", "client_secret", "secret_key", "private_key", "access_key", "signing_key", "encryption_key",
+        "api_key", "apikey",
+        "token", "access_token", "refresh_token", "id_token", "authtoken", "csrftoken", "csrfmiddlewaretoken",
+        "csrf", "xsrf", "jwt",
+        "auth", "authorization", "credential", "credentials", "signature", "cookie", "set_cookie", "session_id",
+        "sessionid", "session_key",
+        "card_number", "cardnumber", "pan", "cvv", "cvc", "iban", "ssn",
     }
-)
+)  # fmt: skip
 MAX_DEPTH = 200
 """Levels beyond which everything is masked."""
 
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_WORDS = "|".join(sorted((key.replace("_", "[_-]?") for key in DEFAULT_KEYS), key=len, reverse=True))
-_BEARER = re.compile(r"\b(bearer)\s+[\w.~+/=-]{6,}", re.IGNORECASE)
-_WEB_TOKEN = re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?")
-_IN_URL = re.compile(r"(?<=://)([^\s:/@]{0,256}:)[^\s/]{1,256}(@)")
-_COOKIES = re.compile(r"\b((?:set-)?cookie:\s*)[^\r\n\"']+", re.IGNORECASE)
-_PAIR = re.compile(
-    rf"""
-    ( (?: (?<![a-z0-9]) | (?-i:(?<=[a-z0-9])(?=[A-Z])) ) (?:{_WORDS})  # a whole word, or the end of one_or-anOther
-      \\{{0,8}}["']? \s* [=:] \s* )
-    (?: (?:basic|bearer|digest|token)\s+ )?
-    (?: "(?:[^"\\\n]++|\\.)*+"?  |  '(?:[^'\\\n]++|\\.)*+'?  |  \\{{1,8}}"[^"\n]*"?  |  [^\s,;&"'<>{{}}]+ )
+_LONG = 6
+"""Letters from which a key is no chance ending of another word: `adminpassword` is one, `span` is none."""
+_PROSE = {"auth", "pin"}
+"""Keys that are ordinary words where a sentence has a colon."""
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_GAP = re.compile(r"[\W_]+")
+
+
+def _pattern_of(keys: Collection[str]) -> str:
+    return "|".join(sorted((key.replace("_", "[_-]?") for key in keys), key=len, reverse=True))
+
+
+_IN_TEXT = DEFAULT_KEYS - _PROSE
+_KEY = rf"""
+    (?: (?: {_pattern_of([key for key in _IN_TEXT if len(key) >= _LONG])} )s?
+      | (?: (?<![a-z0-9]) | (?-i: (?<=[a-z0-9])(?=[A-Z]) | (?<=[A-Z])(?=[A-Z][a-z]) ) )
+        (?: {_pattern_of([key for key in _IN_TEXT if len(key) < _LONG])} )
+    ) \d{{0,3}}
+"""
+_QUOTED = r"""(?: "(?:[^"\\\n]++|\\.)*+"? | '(?:[^'\\\n]++|\\.)*+'? | \\{1,8}"[^"\n]*+"? )"""
+_ENDS = r"""\s,;&"'<>{}\])"""
+
+# Every pattern is linear in the text whatever it holds, and finds in its own result what it found before.
+_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(?=-----END|\Z)", re.DOTALL)
+_HEADER = re.compile(
+    r"""
+    \b ( (?:set-)?cookie: [ \t]*+
+       | authorization: [ \t]*+ (?= (?:basic|bearer|digest|hawk|negotiate|ntlm|token|aws4-hmac-sha256) [ \t] ) )
+    (?: = (?: "[^"\r\n]*+"? | '[^'\r\n]*+'? ) | [^\r\n"'] )++
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_PAIR = re.compile(
+    rf"""
+    ( {_KEY} (?: \\{{0,8}}["'] | \] ){{0,2}} \s*+ [=:]{{1,3}}>? \s*+ )  # key= key: key=> "key": [key]= ["key"]=
+    (?: {MASK}(?=[{_ENDS}@]|\Z)
+      | (?: (?:basic|bearer|digest|token) \s++ )?
+        (?: {_QUOTED} [^{_ENDS}]*+
+          | [\[({{] (?: {_QUOTED} | [^"'\[\](){{}}\n] )*+ [\])}}] [^{_ENDS}]*+
+          | [\[({{] [^\n]*+                                         # a branch within a branch: the rest of the line
+          | [^\s,;&"'<>{{}}]++
+        )
+    )
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_ELEMENT = re.compile(rf"(<(?:[\w.-]++:)?[\w.-]*?{_KEY}(?:\s[^<>]*+)?>)[^<]++(?=</)", re.IGNORECASE | re.VERBOSE)
+_BEARER = re.compile(r"\b(bearer)\s+[\w.~+/=-]{6,}", re.IGNORECASE)
+_WEB_TOKEN = re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?")
+_IN_URL = re.compile(r"(?<=://)(?:([^\s:/@]*+:)[^\s/]+(?=@)|[^\s:/@]{20,}+(?=@))")
 
 
 def is_secret(key: str, keys: Collection[str] = DEFAULT_KEYS) -> bool:
-    """Say whether a key names a secret: it is one of the keys, or ends in one after _, - or a capital."""
-    name = _HUMP.sub("_", key).lower().replace("-", "_")
-    joined = name.replace("_", "")
-    return any(name == k or name.endswith("_" + k) or joined == k.replace("_", "") for k in keys)
+    """Say whether a key names a secret: it ends in one of the keys, as a word of its own unless the key is long."""
+    name = _GAP.sub("_", _HUMP.sub("_", key)).lower().strip("_").rstrip("0123456789").rstrip("_")
+    words, run_together = _endings(frozenset(keys))
+    return f"_{name}".endswith(words) or name.replace("_", "").removesuffix("s").endswith(run_together)
+
+
+@lru_cache(maxsize=8)
+def _endings(keys: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    joined = (key.replace("_", "").removesuffix("s") for key in keys)
+    return tuple(f"_{key}" for key in keys), tuple(key for key in joined if len(key) >= _LONG)
 
 
 def mask(value: Any, keys: Collection[str] = DEFAULT_KEYS, _depth: int = MAX_DEPTH) -> Any:
@@ -79,9 +101,9 @@ def mask(value: Any, keys: Collection[str] = DEFAULT_KEYS, _depth: int = MAX_DEP
 
 
 def mask_text(text: str) -> str:
-    """Return a text with bearer and web tokens, passwords in URLs and `secret=value` pairs replaced."""
+    """Return a text with private keys, tokens, passwords in URLs, cookies and `secret=value` pairs replaced."""
+    for pattern in (_PRIVATE_KEY, _HEADER, _PAIR, _ELEMENT):
+        text = pattern.sub(rf"\1{MASK}", text)
     text = _BEARER.sub(rf"\1 {MASK}", text)
     text = _WEB_TOKEN.sub(MASK, text)
-    text = _IN_URL.sub(rf"\1{MASK}\2", text)
-    text = _COOKIES.sub(rf"\1{MASK}", text)
-    return _PAIR.sub(rf"\1{MASK}", text)
+    return _IN_URL.sub(lambda found: (found[1] or "") + MASK, text)
