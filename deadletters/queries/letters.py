@@ -78,13 +78,18 @@ def page(filters: LetterFilter, *, now: datetime) -> Page:
         total=_count(matching),
         next=_cursor(shown[-1]) if len(letters) > filters.size else None,
         newest=_cursor(shown[0]) if shown else None,
-        cut_short=_is_cut_short(filters, now),
+        cut_short=is_cut_short(filters, now),
     )
 
 
 def newest(filters: LetterFilter, limit: int, *, now: datetime) -> Sequence[Row]:
-    """Return the newest matching letters without counting the others."""
-    return _with_subjects(_newest(_matching(filters, now), limit))
+    """Return the newest matching letters after the filter's place, without counting the others."""
+    return _with_subjects(_newest([_after(part, filters.after) for part in _matching(filters, now)], limit))
+
+
+def count(filters: LetterFilter, cap: int, *, now: datetime) -> int:
+    """Return how many letters match, at most `cap` + 1."""
+    return _count(_matching(filters, now), cap)
 
 
 def newest_about(kind: str, identity: str, limit: int, after: Cursor | None = None) -> Sequence[Row]:
@@ -162,10 +167,10 @@ def _newest(parts: Sequence[QuerySet[DeadLetter]], limit: int) -> Sequence[DeadL
     return list(tops[0].union(*tops[1:], all=True).order_by(*ORDER)[:limit] if len(tops) > 1 else tops[0])
 
 
-def _count(parts: Sequence[QuerySet[DeadLetter]]) -> int:
+def _count(parts: Sequence[QuerySet[DeadLetter]], cap: int = COUNT_CAP) -> int:
     counted = 0
     for part in parts:
-        counted += part.values("pk")[: COUNT_CAP + 1 - counted].count() if counted <= COUNT_CAP else 0
+        counted += part.values("pk")[: cap + 1 - counted].count() if counted <= cap else 0
     return counted
 
 
@@ -239,7 +244,8 @@ def subject_key(kind: str, identity: str) -> UUID:
         return UUID(str(key))
 
 
-def _is_cut_short(filters: LetterFilter, now: datetime) -> bool:
+def is_cut_short(filters: LetterFilter, now: datetime) -> bool:
+    """Say whether only the newest SEARCHED letters are looked through, of more."""
     if filters.exact_id is not None or not (filters.q or _unindexed(filters)):
         return False
     return any(part.order_by(*ORDER)[SEARCHED : SEARCHED + 1].exists() for part in _indexed(filters, now))

@@ -1,7 +1,6 @@
 """JSON as a tree of folding elements: masked, with every digit of a number, bounded."""
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from deadletters.words.jsontexts import masked_head
 from queues.words.payloads import depth_of
 from queues.words.redaction import MASK, is_secret, mask_text
 from queues.words.text import cut, text_of
@@ -24,7 +24,6 @@ OPEN_SIZE = 10
 """How many levels are open at first, and the largest branch among them; the outermost always is."""
 
 NO_LABEL = SafeString("")
-_SECRET_BRANCH = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
 
 
 class Digits(str):
@@ -57,16 +56,7 @@ def headers(metadata: str) -> Sequence[tuple[str, str]]:
 def _as_text(text: str, depth: int) -> SafeString:
     note = _("Too large to show as a tree (%(size)s characters, %(depth)s levels); this is how it begins.")
     said = note % {"size": f"{len(text):,}", "depth": f"{depth:,}"}
-    return format_html('<p class="quiet">{}</p><pre class="raw">{}</pre>', said, _masked_head(text))
-
-
-def _masked_head(text: str) -> str:
-    """Mask the beginning of a JSON text without parsing it; it ends before the first branch below a secret key."""
-    head = cut(text, MAX_CUT_TEXT)
-    for branch in _SECRET_BRANCH.finditer(head):
-        if is_secret(branch[1]):
-            return mask_text(head[: branch.end(1) + 1]) + f": {MASK} …"
-    return mask_text(head)
+    return format_html('<p class="quiet">{}</p><pre class="raw">{}</pre>', said, masked_head(text, MAX_CUT_TEXT))
 
 
 def _parse(text: str) -> Any:

@@ -14,11 +14,11 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-PAGES = ("home", "letters", "letter")
+PAGES = ("home", "letters", "letter", "groups", "group", "group_of", "subjects", "subject")
 """Names of the URLs that a browser may come back to after the sign-in; the others are actions and fragments."""
 
 P = ParamSpec("P")
-View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 Gated = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 

@@ -59,7 +59,7 @@ def letter_list(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     template = "_results.html" if wants_fragment(request) else "list.html"
     try:
-        filters = _filters(request)
+        filters = filters_of(request)
     except BadFilter as exc:
         context = ListContext(filters=LetterFilter(), page=None, typed=request.GET.dict(), now=now, error=str(exc))
         return _render(request, template, vars(context), status=400)
@@ -79,7 +79,7 @@ def letter_list(request: HttpRequest) -> HttpResponse:
 def newer(request: HttpRequest) -> HttpResponse:
     """Say how many letters died since the page was made; its rows stay where they are."""
     try:
-        filters = _filters(request)
+        filters = filters_of(request)
     except BadFilter as exc:
         return HttpResponse(str(exc), status=400, content_type="text/plain")
     now = timezone.now()
@@ -147,7 +147,8 @@ def add_note(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     return redirect("deadletters:letter", dead_letter_id)
 
 
-def _filters(request: HttpRequest) -> LetterFilter:
+def filters_of(request: HttpRequest) -> LetterFilter:
+    """Return the filter in the address; raises BadFilter, also for one that is given twice."""
     for name, values in request.GET.lists():
         if len(values) > 1:
             raise BadFilter(f"The filter “{name[:40]}” is given {len(values)} times; once is enough.")
