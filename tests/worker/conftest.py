@@ -13,6 +13,8 @@ from urllib.parse import quote
 import pytest
 from django.db import connection
 
+from queues.models import PerspectiveSubscription
+
 ROOT = Path(__file__).parents[2]
 DEADLINE = 60
 
@@ -24,6 +26,12 @@ def eventually(condition: Callable[[], Any], what: str) -> Any:
         assert time.monotonic() < until, f"never happened: {what}"
         time.sleep(0.02)
     return value
+
+
+def subscribe_the_shop() -> None:
+    """Subscribe the shop's perspective in this process, which does not load the shop's handlers."""
+    for event_type in ("test.Added", "test.KillAdded"):
+        PerspectiveSubscription.objects.create(perspective_name="test_totals", event_type=event_type)
 
 
 @dataclass
@@ -45,14 +53,14 @@ class Shop:
         self.processes.append(process)
         return process
 
-    def drainer(self) -> subprocess.Popen[bytes]:
-        return self.start("manage.py", "drain", "inbox", "--until-empty")
+    def drainer(self, source: str = "inbox") -> subprocess.Popen[bytes]:
+        return self.start("manage.py", "drain", source, "--until-empty")
 
-    def drain_to_the_end(self, restarts: int = 10) -> list[int]:
+    def drain_to_the_end(self, source: str = "inbox", restarts: int = 10) -> list[int]:
         """Run drainers one after another, as a supervisor would, until one ends well; return the exit codes."""
         codes: list[int] = []
         while not codes or (codes[-1] != 0 and len(codes) <= restarts):
-            codes.append(self.drainer().wait(DEADLINE))
+            codes.append(self.drainer(source).wait(DEADLINE))
         return codes
 
     def starts(self, message_type: str) -> list[str]:
@@ -70,7 +78,7 @@ class Shop:
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {
-            "DATABASE_URL": _database_url(),
+            "DATABASE_URL": database_url(),
             "DJANGO_SETTINGS_MODULE": "tests.worker.settings",
             "TEST_RUN_DIR": str(self.folder / "run"),
             "TEST_STARTS": str(self.folder / "starts"),
@@ -79,7 +87,7 @@ class Shop:
         }
 
 
-def _database_url() -> str:
+def database_url() -> str:
     """Return the URL of the test's own database, on a socket or a host."""
     given = connection.settings_dict
     user, password, name = (quote(str(given[part]), safe="") for part in ("USER", "PASSWORD", "NAME"))

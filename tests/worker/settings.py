@@ -14,4 +14,5 @@ QUEUES = {
     "BACKOFF_BASE_SECONDS": 0.001,
     "GIVE_BACK_SECONDS": 60,
     "RENEWAL_SECONDS": 0.2,
+    "ROUTES": {"here": "inbox"},
 }

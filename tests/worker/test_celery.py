@@ -3,8 +3,8 @@
 import pytest
 from django.conf import settings
 
-from queues import send, wakeups
-from tests.worker.conftest import eventually
+from queues import append_event, publish, send, wakeups
+from tests.worker.conftest import eventually, subscribe_the_shop
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def worker(shop):
         "deadletters.project",
         "worker",
         "-Q",
-        "inbox",
+        "inbox,outbox,perspective",
         "-c",
         "2",
         "-l",
@@ -33,6 +33,14 @@ def test_a_sent_message_is_handled_by_its_wakeup_without_any_tick(shop, worker):
     send("test.Good", "woken")
 
     eventually(lambda: shop.effects() == ["woken"], "the effect of a woken worker")
+
+
+def test_a_published_message_and_an_appended_event_are_handled_by_their_wakeups(shop, worker):
+    subscribe_the_shop()
+    publish("test.Good", "published", destination="here")
+    append_event("a", "test.Added", "appended")
+
+    eventually(lambda: shop.effects() == ["appended", "published"], "the effects of woken workers")
 
 
 def test_a_killed_pool_process_is_replaced_and_the_others_work_goes_on(shop, worker):

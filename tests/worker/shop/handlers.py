@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.db import connection
 
-from queues import handles
+from queues import handles, projects
 
 
 def _started(message):
@@ -63,3 +63,11 @@ def plain(message):
     _started(message)
     assert not connection.in_atomic_block
     _effect(message)
+
+
+@projects("test_totals", "test.Added", "test.KillAdded", max_attempts=2)
+def add(message):
+    _started(message)
+    _effect(message)
+    if message.type == "test.KillAdded":
+        os.kill(os.getpid(), signal.SIGKILL)
