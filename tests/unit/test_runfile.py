@@ -20,8 +20,8 @@ def killed_while_running(folder: Path, held: Held, index: int) -> tuple[uuid.UUI
     if child == 0:
         file = RunFile(folder, instance_id, capacity=4)
         file.claimed(held)
-        file.running(index).__enter__()
-        os._exit(0)
+        with file.running(index):
+            os._exit(0)
     os.waitpid(child, 0)
     return instance_id, folder / f"{instance_id}.run"
 
