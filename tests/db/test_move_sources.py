@@ -244,6 +244,15 @@ def test_a_second_death_is_the_same_fault_only_if_fingerprint_and_cause_agree(se
     assert DeadLetterDeath.objects.get(number=1).verdict == verdict
 
 
+def test_a_message_that_could_not_be_run_again_failed_differently():
+    letter_id = move_by_hand(write_row("wh_inbox"), error="no handler", cause="no_handler")
+    recover(letter_id, "ann")
+
+    move_by_hand(DeadLetter.objects.get().source_id, error="no handler", cause="no_handler")
+
+    assert DeadLetterDeath.objects.get(number=1).verdict == "failed_differently"
+
+
 def test_versions_of_fingerprints_are_compared_at_one_version():
     letter_id = move_by_hand(write_row("wh_inbox"), error="Boom: order 17")
     recover(letter_id, "ann")

@@ -1,0 +1,123 @@
+"""The hot reads at 100,000 rows: each by its index, none of the whole table."""
+
+import uuid
+
+import pytest
+from django.db import connection
+
+from deadletters.queries import letters
+from deadletters.words.filters import LetterFilter
+from tests.factories import NOON
+
+pytestmark = pytest.mark.django_db
+
+WAITING = {
+    "wh_inbox": """
+        INSERT INTO wh_inbox (message_id, message_type, event_data, stream_id, scheduled_for)
+        SELECT gen_random_uuid(), 'type.' || n % 50, '{}', {stream}, now() - n * interval '1 s'
+          FROM generate_series(1, 100000) n
+    """,
+    "wh_outbox": """
+        INSERT INTO wh_outbox (message_id, message_type, destination, event_data, stream_id, scheduled_for)
+        SELECT gen_random_uuid(), 'type.' || n % 50, 'bank', '{}', {stream}, now() - n * interval '1 s'
+          FROM generate_series(1, 100000) n
+    """,
+    "wh_perspective_events": """
+        INSERT INTO wh_perspective_events (event_work_id, stream_id, perspective_name, event_id, scheduled_for)
+        SELECT gen_random_uuid(), {stream}, 'p' || n % 3, gen_random_uuid(), now() - n * interval '1 s'
+          FROM generate_series(1, 100000) n
+    """,
+}
+A_STREAM = "md5((n % 2000)::text)::uuid"
+CASES = [
+    ("wh_inbox", "wh_inbox", "NULL::uuid"),
+    ("wh_outbox", "wh_outbox", A_STREAM),
+    ("wh_perspective_events", "wh_perspective_events:p1", A_STREAM),
+]
+BATCH, PER_STREAM = 500, 50
+
+
+@pytest.mark.parametrize(("table", "queue", "stream"), CASES)
+def test_a_claim_among_100_000_rows_reads_by_index_and_only_what_it_takes(table, queue, stream, sql):
+    sql(WAITING[table].replace("{stream}", stream).replace("%", "%%"))
+    sql("SELECT admit_arrivals(%s, 200000)", queue)
+    sql(f"ANALYZE {table}, wh_streams")
+    before = reads_of(table, sql)
+
+    claimed = sql(
+        f"SELECT * FROM claim_{table}(%s, %s, %s, %s, %s, '30 s')",
+        queue,
+        uuid.uuid4(),
+        uuid.uuid4(),
+        BATCH,
+        PER_STREAM,
+    )
+
+    assert len(claimed) == BATCH
+    sequential, by_index = (after - was for after, was in zip(reads_of(table, sql), before, strict=True))
+    assert sequential == 0
+    # streams are read PER_STREAM deep, half a batch of them; each row then once more to lease or to return it
+    assert by_index <= (BATCH // 2) * PER_STREAM + 4 * BATCH
+
+
+def reads_of(table, sql):
+    (row,) = sql("SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = %s::regclass", table)
+    return row["seq_tup_read"], row["idx_tup_fetch"]
+
+
+LETTERS = """
+    INSERT INTO wh_dead_letters (dead_letter_id, source_table, source_id, message_type, envelope, failure_reason,
+                                 attempts_when_dlq, generation, dead_lettered_at, recovery_status, recovered_at,
+                                 operator_disposition, next_recovery_at, error_fingerprint, error_fingerprint_version)
+    SELECT gen_random_uuid(), 'wh_inbox', gen_random_uuid(), 'type.' || n %% 50, '{}', n %% 90, 1, '',
+           %s - n * interval '1 s', status, CASE status WHEN 3 THEN %s END,
+           CASE status WHEN 2 THEN 2 WHEN 4 THEN 3 ELSE 0 END,
+           CASE WHEN n %% 3 = 0 THEN %s - n * interval '1 s' WHEN n %% 3 = 1 THEN %s + interval '1 day' END,
+           lpad(to_hex(n %% 1000), 16, '0'), 2
+      FROM generate_series(1, 100000) n, LATERAL (SELECT ((ARRAY[0, 1, 2, 3, 4])[n %% 5 + 1]) AS status) s
+"""
+
+
+@pytest.fixture
+def letters_100_000(sql):
+    sql(LETTERS, NOON, NOON, NOON, NOON)
+    sql("ANALYZE wh_dead_letters")
+
+
+def plan(statement, *arguments):
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {statement}", arguments)
+        return "\n".join(line for (line,) in cursor.fetchall())
+
+
+def test_the_due_scan_among_100_000_letters_of_all_states_is_an_index_scan(letters_100_000, sql):
+    chosen = plan(
+        "SELECT l.dead_letter_id FROM wh_dead_letters l WHERE l.recovery_status = 0 AND l.superseded_by IS NULL"
+        " AND l.next_recovery_at <= %s AND l.operator_disposition IN (0, 1)"
+        " AND coalesce(l.quiet_until <= %s, true) ORDER BY l.next_recovery_at, l.dead_letter_id LIMIT 200",
+        NOON,
+        NOON,
+    )
+    assert "Index Scan using wh_dead_letters_due" in chosen
+    assert "Sort" not in chosen
+
+    before = reads_of("wh_dead_letters", sql)
+    due = sql("SELECT due_dead_letters(200, %s) AS id", NOON)
+    sequential, by_index = (a - b for a, b in zip(reads_of("wh_dead_letters", sql), before, strict=True))
+    assert (len(due), sequential) == (200, 0)
+    assert by_index <= 210
+
+
+def test_a_page_of_the_list_among_100_000_letters_is_an_index_scan_whatever_the_filter(letters_100_000):
+    filters = {
+        "wh_dead_letters_newest": LetterFilter(),
+        "wh_dead_letters_by_status": LetterFilter(status="held"),
+        "wh_dead_letters_by_reason": LetterFilter(reason="validation_error"),
+        "wh_dead_letters_by_type": LetterFilter(type="type.7"),
+        "wh_dead_letters_by_group": LetterFilter(fingerprint="00000000000003e7"),
+    }
+    for index, chosen in filters.items():
+        (matching,) = letters._matching(chosen, NOON)
+        page = matching.order_by(*letters.ORDER).only(*letters.LIST_FIELDS)[:51].explain()
+        assert index in page
+        assert "Seq Scan" not in page
