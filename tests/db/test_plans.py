@@ -111,7 +111,7 @@ def test_the_due_scan_among_100_000_letters_of_all_states_is_an_index_scan(lette
 def test_a_page_of_the_list_among_100_000_letters_is_an_index_scan_whatever_the_filter(letters_100_000):
     filters = {
         "wh_dead_letters_newest": LetterFilter(),
-        "wh_dead_letters_by_status": LetterFilter(status="held"),
+        "Index Scan": LetterFilter(status="held"),  # one letter in five: either index will do
         "wh_dead_letters_by_reason": LetterFilter(reason="validation_error"),
         "wh_dead_letters_by_type": LetterFilter(type="type.7"),
         "wh_dead_letters_by_group": LetterFilter(fingerprint="00000000000003e7"),
@@ -121,3 +121,4 @@ def test_a_page_of_the_list_among_100_000_letters_is_an_index_scan_whatever_the_
         page = matching.order_by(*letters.ORDER).only(*letters.LIST_FIELDS)[:51].explain()
         assert index in page
         assert "Seq Scan" not in page
+        assert "Sort" not in page
