@@ -216,7 +216,9 @@ def _indexed(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLett
     letters = letters.filter(**{name: value for name, value in conditions.items() if value is not None})
     if filters.type:
         prefixed = letters.annotate(type_prefix=Left("message_type", TYPE_PREFIX))
-        letters = prefixed.filter(type_prefix=filters.type[:TYPE_PREFIX], message_type=filters.type)
+        letters = prefixed.filter(type_prefix=filters.type[:TYPE_PREFIX])
+        if len(filters.type) >= TYPE_PREFIX:  # only then: the planner would take two conditions for independent ones
+            letters = letters.filter(message_type=filters.type)
     if filters.subject_pair:
         letters = letters.filter(dead_letter_id__in=_about(*filters.subject_pair))
     return [letters] if filters.group_id is None else _of_group(letters, filters.group_id)
