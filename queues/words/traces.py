@@ -4,7 +4,6 @@ import re
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from types import FrameType, TracebackType
 
 from queues.words.chain import Carrier, walk
@@ -50,12 +49,12 @@ def _spokesman(exc: BaseException) -> BaseException:
 
 def trace_of(exc: BaseException, bounds: TraceBounds) -> str:
     """Return where the exception and those behind it were raised; "" for one that never was and has none behind."""
-    nodes = list(islice(walk(exc), bounds.causes + 1))
+    nodes = list(walk(exc))
     if len(nodes) == 1 and not _frames(exc):
         return ""
     parts = [_part(node, bounds) for node in nodes[: bounds.causes]]
     if len(nodes) > bounds.causes:
-        parts.append(f"… (cut, more than {bounds.causes} exceptions)")
+        parts.append(f"… (cut, {len(nodes):,} exceptions in all)")
     return "\n\nBehind it:\n".join(parts)
 
 

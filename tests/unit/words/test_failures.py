@@ -336,7 +336,7 @@ def test_a_chain_of_three_hundred_links_is_cut_and_says_so() -> None:
 
     assert "RuntimeError: link 299" in failure.trace
     assert failure.trace.count("\nRuntimeError: link ") == 20
-    assert failure.trace.endswith("… (cut, more than 20 exceptions)")
+    assert failure.trace.endswith("… (cut, 301 exceptions in all)")
     assert len(failure.trace) < DEFAULT.trace + 100
 
 
