@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.widgets import AdminTextInputWidget
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -20,7 +21,15 @@ else:
     _ModelForm = forms.ModelForm  # generic for the type checker only
 
 
-class PolicyForm(_ModelForm):
+class SetUpForm(_ModelForm):
+    """A form that says itself what is wrong; a constraint of the database is named only where it does not."""
+
+    def _update_errors(self, errors: ValidationError) -> None:
+        if not self.errors:
+            super()._update_errors(errors)  # type: ignore[misc]  # of Django's ModelForm, which the stubs leave out
+
+
+class PolicyForm(SetUpForm):
     class Meta:
         labels = {
             "is_automatic": "Recovered by the schedule",
@@ -45,7 +54,7 @@ class RecoveryPolicyAdmin(AuditedAdmin):
     list_display = ("name", "cause", "failure_reason", "is_automatic", "max_recoveries", "cooldown_seconds", "then")
 
 
-class PauseForm(_ModelForm):
+class PauseForm(SetUpForm):
     class Meta:
         labels = {"kind": "Covers", "value": "Type or destination"}
         help_texts = {
@@ -75,7 +84,7 @@ class SourcePauseAdmin(AuditedAdmin):
             row.paused_by = by.name
 
 
-class HoldForm(_ModelForm):
+class HoldForm(SetUpForm):
     """A hold; what it keeps is said once, and it ends by being lifted."""
 
     lift = forms.BooleanField(required=False, help_text="End the hold: what it kept may be purged from now on.")
@@ -90,6 +99,7 @@ class HoldForm(_ModelForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if "dead_letter_id" in self.fields:
+            cleaned |= {name: cleaned.get(name) or None for name in ("subject_type", "subject_id")}
             subject = bool(cleaned.get("subject_type")), bool(cleaned.get("subject_id"))
             given = [bool(cleaned.get("dead_letter_id")), bool(cleaned.get("group_id")), any(subject)]
             if sum(given) != 1 or (any(subject) and not all(subject)):

@@ -2,32 +2,34 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.widgets import AdminIntegerFieldWidget, AdminSplitDateTime
 from django.db.models import Model, Q
+from django.utils import timezone
 
 from deadletters.admin.letters import notes, page_of
 from deadletters.admin.reading import MAX_ROWS, ReadingAdmin, group_of, link
 from deadletters.admin.triaging import TriageAdmin, TriageForm, line
 from deadletters.models import (
-    Disposition,
     FailureGroup,
     GroupAlias,
-    GroupCount,
     GroupDelta,
     GroupFingerprint,
-    GroupHour,
     GroupState,
     RecoveryStatus,
     SubjectDelta,
 )
+from deadletters.queries import counts
 from deadletters.triage import Changed, change_group
 from deadletters.triage.changes import MAX_BUILD, MAX_COUNT, MAX_OWNER, MAX_RUNBOOK, MAX_TICKET, SETTABLE_STATES
 from queues.admin.reading import MAX_LINE, masked, table
 from queues.models import Source
+
+TREND = timedelta(days=2)
 
 
 class GroupForm(TriageForm):
@@ -110,20 +112,26 @@ class FailureGroupAdmin(TriageAdmin):
 
     @admin.display(description="letters")
     def counts_of(self, group: FailureGroup) -> str:
-        """Return how many current letters it has by source, status and disposition."""
+        """Return how many current letters it has by source and status."""
+        found = counts.of_fingerprints(self._fingerprints(group))
+        letters: Counter[tuple[str, int]] = Counter()
+        for count in found:
+            letters[count.source, count.status] += count.n
         rows = [
-            (dict(Source.choices).get(source, source), _label(RecoveryStatus, status), _label(Disposition, decided), n)
-            for (source, status, decided), n in sorted(_counts(group).items())
-            if n
+            (dict(Source.choices).get(source, source), RecoveryStatus(status).label, n)
+            for (source, status), n in sorted(letters.items())
         ]
-        return table(("source", "recovery status", "operator disposition", "letters"), rows)
+        return table(("source", "recovery status", "letters"), rows)
 
-    @admin.display(description="deaths by hour")
+    @admin.display(description="deaths of the last two days")
     def trend_of(self, group: FailureGroup) -> str:
         """Return deaths by hour and build, the latest first."""
-        columns = ("hour", "generation", "deaths")
-        hours = GroupHour.objects.filter(_of(group)).order_by("-hour", "generation").values_list(*columns)[:48]
-        return table(("hour", "build", "deaths"), list(hours))
+        deaths = counts.deaths_since(self._fingerprints(group), timezone.now() - TREND)
+        rows = [(death.hour, death.generation, death.n) for death in reversed(deaths)]
+        return table(("hour", "build", "deaths"), rows[:MAX_ROWS])
+
+    def _fingerprints(self, group: FailureGroup) -> list[counts.Fingerprint]:
+        return list(group.fingerprints.values_list("fingerprint", "version")[:MAX_ROWS])
 
     @admin.display(description="notes")
     def notes_of(self, group: FailureGroup) -> str:
@@ -155,26 +163,3 @@ class SubjectDeltaAdmin(ReadingAdmin):
     searched = ("id",)
     ordering = ("-id",)
     list_display = ("id", "subject_type", "subject_id", "recovery_status", "n")
-
-
-def _counts(group: FailureGroup) -> Counter[tuple[str, int, int]]:
-    """Return its letters by source, status and disposition: counts and waiting changes by one statement."""
-    columns = ("source_table", "recovery_status", "operator_disposition", "n")
-    folded = GroupCount.objects.filter(_of(group)).values_list(*columns)
-    waiting = GroupDelta.objects.filter(_of(group)).values_list(*columns)
-    total: Counter[tuple[str, int, int]] = Counter()
-    for source, status, decided, n in folded.union(waiting, all=True):
-        total[source, status, decided] += n
-    return total
-
-
-def _of(group: FailureGroup) -> Q:
-    """Return which rows have one of the group's fingerprints."""
-    has = Q(pk__in=[])
-    for fingerprint, version in group.fingerprints.values_list("fingerprint", "version")[:MAX_ROWS]:
-        has |= Q(fingerprint=fingerprint, version=version)
-    return has
-
-
-def _label(choices: Any, value: int) -> str:
-    return str(choices(value).label)

@@ -6,13 +6,14 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.widgets import AdminSplitDateTime
-from django.db.models import F, Model, Q, QuerySet, Sum
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
 from deadletters.admin.reading import MAX_ROWS, ReadingAdmin, cause_of, letter_of, link, reason_of
 from deadletters.admin.triaging import TriageAdmin, TriageForm, line
-from deadletters.models import DeadLetter, DeadLetterDeath, Disposition, RecoveryStatus, SubjectCount, SubjectDelta
+from deadletters.models import DeadLetter, DeadLetterDeath, Disposition, RecoveryStatus
+from deadletters.queries import counts
 from deadletters.triage import Changed, change_letter
 from deadletters.triage.changes import MAX_BUILD, MAX_OWNER
 from deadletters.words.filters import reason_name
@@ -104,9 +105,8 @@ class DeadLetterAdmin(TriageAdmin):
     def subjects_of(self, letter: DeadLetter) -> str:
         """Return what the latest death was about, with how many open letters are about the same."""
         subjects = list(letter.subjects.order_by("position")[:MAX_ROWS])
-        keys = [subject.subject_key for subject in subjects]
-        still = _open_letters(keys)
-        rows = [(subject.type, subject.id, still.get(subject.subject_key, 0)) for subject in subjects]
+        about = counts.of_subjects(subject.subject_key for subject in subjects)
+        rows = [(s.type, s.id, about.get(s.subject_key, {}).get(RecoveryStatus.PENDING, 0)) for s in subjects]
         return table(("type", "id", "open letters"), rows)
 
     @admin.display(description="deaths")
@@ -156,14 +156,3 @@ def notes(of: Any) -> str:
     """Return the newest of a letter's or a group's notes as a table."""
     rows = of.order_by("-written_at", "-id").values_list("written_at", "author", "text")[:MAX_ROWS]
     return table(("at", "by", "text"), [(at, by, mask_text(cut(text, MAX_LINE * 4))) for at, by, text in rows])
-
-
-def _open_letters(keys: list[Any]) -> dict[Any, int]:
-    """Return how many open letters are about each subject: counts and waiting changes by one statement."""
-    about = {"subject_key__in": keys, "recovery_status": RecoveryStatus.PENDING}
-    counts = SubjectCount.objects.filter(**about).values_list("subject_key", "n")
-    waiting = SubjectDelta.objects.filter(**about).values("subject_key").annotate(total=Sum(F("n")))
-    still: dict[Any, int] = {}
-    for key, n in counts.union(waiting.values_list("subject_key", "total"), all=True):
-        still[key] = still.get(key, 0) + n
-    return still

@@ -49,7 +49,7 @@ class BoundedChangeList(ChangeList):
         """Read the page; its foot alone says how many rows there are."""
         super().get_results(request)
         self.full_result_count = self.result_count
-        self.counted = f"{self.result_count:,}{'+' if self.paginator.is_capped else ''}"  # type: ignore[attr-defined]
+        self.counted = f"{self.result_count:,}{'+' if self.paginator.is_capped else ''}"
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> Sequence[Any]:  # type: ignore[override]  # noqa: ARG002
         """Return the admin's ordering, whatever the address asks for: another would sort the whole table."""

@@ -104,7 +104,7 @@ def a_group(letter: DeadLetter) -> FailureGroup:
 
 
 def _of_the_queues() -> dict[type[Model], Any]:
-    stream, message = uuid4(), {"message_type": "shop.PlaceOrder", "event_data": {}, "error": FAULT}
+    stream = uuid4()
     PerspectiveCursor.objects.create(stream_id=stream, perspective_name="totals", error=FAULT)
     Stream.objects.create(queue="wh_inbox", stream_id=stream, due_at=NOON)
     subscription = PerspectiveSubscription.objects.create(perspective_name="totals", event_type="shop.Placed")
