@@ -5,6 +5,7 @@ import uuid
 import pytest
 from django.db import connection
 
+from deadletters.models import FailureGroup, GroupFingerprint
 from deadletters.queries import letters
 from deadletters.words.filters import LetterFilter
 from tests.factories import NOON
@@ -108,13 +109,19 @@ def test_the_due_scan_among_100_000_letters_of_all_states_is_an_index_scan(lette
     assert by_index <= 210
 
 
+def a_group_of(fingerprint):
+    group = FailureGroup.objects.create(group_id=uuid.uuid4(), title="x")
+    GroupFingerprint.objects.create(fingerprint=fingerprint, version=2, group=group)
+    return group
+
+
 def test_a_page_of_the_list_among_100_000_letters_is_an_index_scan_whatever_the_filter(letters_100_000):
     filters = {
         "wh_dead_letters_newest": LetterFilter(),
         "Index Scan": LetterFilter(status="held"),  # one letter in five: either index will do
         "wh_dead_letters_by_reason": LetterFilter(reason="validation_error"),
         "wh_dead_letters_by_type": LetterFilter(type="type.7"),
-        "wh_dead_letters_by_group": LetterFilter(fingerprint="00000000000003e7"),
+        "wh_dead_letters_by_group": LetterFilter(group=str(a_group_of("00000000000003e7").pk)),
     }
     for index, chosen in filters.items():
         (matching,) = letters._matching(chosen, NOON)
