@@ -4,10 +4,11 @@ import pytest
 from django.db import transaction
 
 from deadletters.models import DeadLetter, DeadLetterDeath, RecoveryStatus
-from deadletters.store.recovery import Sent, recover
+from deadletters.store.recovery import Sent, dispose, recover
 from queues import Terminal, handles, send
 from queues.models import DeliveryLogEntry
 from queues.testing import drain
+from queues.words.outcomes import FailureReason
 from tests.db.conftest import at_once
 
 
@@ -173,3 +174,51 @@ def test_a_recovered_message_takes_its_old_place_in_its_stream(handlers):
     drain()
 
     assert order == [1, 2]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("disposition", "status"),
+    [(2, RecoveryStatus.HELD), (3, RecoveryStatus.PERMANENTLY_FAILED), (0, RecoveryStatus.PENDING)],
+)
+def test_what_a_person_decided_of_a_message_in_flight_wins_when_it_dies_again(flaky, disposition, status):
+    letter = die()
+    recover(letter.dead_letter_id, "ann")
+    dispose(letter.dead_letter_id, disposition)
+    drain()
+
+    letter.refresh_from_db()
+    assert (letter.recovery_status, letter.deaths, letter.operator_disposition) == (status, 2, disposition)
+
+
+@pytest.mark.django_db
+def test_a_handled_message_is_recovered_whatever_a_person_decided_meanwhile(flaky):
+    letter = die()
+    flaky["works"] = True
+    recover(letter.dead_letter_id, "ann")
+    dispose(letter.dead_letter_id, 2)
+    drain()
+
+    letter.refresh_from_db()
+    assert (letter.recovery_status, letter.operator_disposition) == (RecoveryStatus.RECOVERED, 2)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ConnectionError("down"), FailureReason.TRANSPORT_EXCEPTION),
+        (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), FailureReason.SERIALIZATION_ERROR),
+        (Terminal("no"), FailureReason.UNKNOWN),
+        (RuntimeError("x"), FailureReason.MAX_ATTEMPTS_EXCEEDED),
+    ],
+)
+def test_the_classified_reason_crosses_and_not_always_the_spent_budget(handlers, error, reason):
+    @handles("test.Fails", max_attempts=1)
+    def fails(message):
+        raise error
+
+    send("test.Fails", {})
+    drain()
+
+    assert DeadLetter.objects.get().failure_reason == reason
