@@ -55,6 +55,26 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SourceCount:
+    """How many letters of a group come from a source, by recovery status; what is 0 is missing."""
+
+    source: str
+    by_status: Mapping[int, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_status.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """A group's letters: by source, and all of them."""
+
+    sources: Sequence[SourceCount]
+    all: SourceCount
+
+
+@dataclass(frozen=True, kw_only=True)
 class SubjectTally:
     """How many of a sample of letters are about a subject."""
 
@@ -100,9 +120,27 @@ def of_letter(letter: DeadLetter) -> FailureGroup | None:
     return with_fingerprint(letter.error_fingerprint, letter.error_fingerprint_version or 1)
 
 
+def others_of(letter: DeadLetter) -> int:
+    """Return how many other letters have the letter's fingerprint."""
+    if letter.error_fingerprint is None:
+        return 0
+    same = counts.of_fingerprints([(letter.error_fingerprint, letter.error_fingerprint_version or 1)])
+    return max(sum(count.n for count in same) - 1, 0)
+
+
 def fingerprints_of(group: FailureGroup) -> Sequence[Fingerprint]:
     known = group.fingerprints.order_by("-version", "fingerprint").values_list("fingerprint", "version")
     return list(known[:MAX_FINGERPRINTS])
+
+
+def counts_of(fingerprints: Sequence[Fingerprint]) -> Counts:
+    """Return how many letters have one of the fingerprints, exactly."""
+    by_source: dict[str, Counter[int]] = {}
+    for count in counts.of_fingerprints(fingerprints):
+        by_source.setdefault(count.source, Counter())[count.status] += count.n
+    together: Counter[int] = sum(by_source.values(), Counter())
+    sources = [SourceCount(source=source, by_status=dict(found)) for source, found in sorted(by_source.items())]
+    return Counts(sources=sources, all=SourceCount(source="", by_status=dict(together)))
 
 
 def sample_of(group: FailureGroup) -> DeadLetter | None:

@@ -1,18 +1,23 @@
 """Tags of the pages: times, states, payload trees, tracebacks; all text is escaped, all secrets masked."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from deadletters.models import DeadLetter, RecoveryStatus
+from deadletters.models import DeadLetter, FailureGroup, GroupState, RecoveryStatus
 from deadletters.templatetags import trees
+from deadletters.words.charts import Sparkline
+from deadletters.words.charts import sparkline as draw_sparkline
 from deadletters.words.errortexts import Part, parts_of
-from deadletters.words.filters import LetterFilter, reason_name
+from deadletters.words.filters import STATUSES, reason_name
+from deadletters.words.filters.listfilter import ListFilter
 from queues.models import Source
 from queues.words.redaction import mask_text
 from queues.words.text import cut
@@ -173,6 +178,92 @@ def headers_of(letter: DeadLetter) -> Sequence[tuple[str, str]]:
 
 
 @register.simple_tag
-def query(filters: LetterFilter, **changes: Any) -> str:
+def query(filters: ListFilter, **changes: Any) -> str:
     """Return the filter as a query string with changes."""
     return filters.query(**{name: str(value) for name, value in changes.items()})
+
+
+@register.simple_tag
+def group_state(group: FailureGroup) -> SafeString:
+    """Render the state of a group's triage as a chip with a shape."""
+    known = group.state if group.state in GroupState.values else GroupState.ONGOING
+    name = GroupState(known).label if known == group.state else group.state
+    return format_html('<span class="chip group-{}">{}{}</span>', known, icon(f"group-{known}"), name)
+
+
+@register.filter
+def group_title(group: FailureGroup) -> str:
+    """Return what a group is called; one that is not named yet by its sample."""
+    return mask_text(group.title or group.sample_line or "") or "A fault without a text"
+
+
+@register.simple_tag
+def quiet(row: DeadLetter | FailureGroup, now: datetime) -> str:
+    """Say until when a letter or a group is quiet; empty when it is not."""
+    until = row.quiet_until
+    said = [f"until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"] if until is not None and until > now else []
+    if row.quiet_until_generation:
+        said.append(f"until build {row.quiet_until_generation}")
+    if isinstance(row, FailureGroup) and row.quiet_until_count:
+        said.append(f"until {row.quiet_until_count:,} letters")
+    return "quiet " + ", ".join(said) if said else ""
+
+
+@register.simple_tag
+def sparkline(hours: Sequence[int], now: datetime) -> Sparkline:
+    """Draw deaths by hour, the present hour last."""
+    this_hour = now.replace(minute=0, second=0, microsecond=0)
+    return draw_sparkline(hours, width=96, height=24, ends_at=this_hour)
+
+
+@register.filter
+def by_state(numbers: Mapping[int, int]) -> Sequence[tuple[str, int, int]]:
+    """Return (name as filters write it, status, count) of every recovery status."""
+    return [(name, status, numbers.get(status, 0)) for name, status in STATUSES.items()]
+
+
+@register.filter
+def thousands(number: int) -> str:
+    """Write a count in groups of three digits."""
+    return f"{number:,}"
+
+
+_SORTS = {"last_seen": "last seen", "first_seen": "newest", "open": "most open", "total": "most letters"}
+
+
+@register.filter
+def sort_name(name: str) -> str:
+    """Return the name of an order for people."""
+    return _SORTS.get(name, name)
+
+
+_DECISIONS = {"hold": "Hold", "release": "Release", "give_up": "Give up", "reopen": "Open again"}
+
+
+@register.filter
+def decision_name(name: str) -> str:
+    """Return the name of a decision about a letter for people."""
+    return _DECISIONS.get(name, name)
+
+
+@register.simple_tag
+def subject_query(kind: str, identity: str, after: object = "") -> str:
+    """Return the query string of a subject's page."""
+    page = {"after": str(after)} if after else {}
+    return urlencode({"type": kind, "id": identity, **page})
+
+
+@register.simple_tag
+def subject_link(kind: str, identity: str) -> SafeString:
+    """Render a subject as a link to its page."""
+    address = f"{reverse('deadletters:subject')}?{subject_query(kind, identity)}"
+    return format_html('<a class="subject" href="{}"><span>{}</span> {}</a>', address, kind, identity)
+
+
+@register.simple_tag
+def web_link(text: str) -> SafeString | str:
+    """Render a web address as a link, and any other text as text."""
+    shown = mask_text(text)
+    if not re.match(r"https?://[^\s]+$", text, re.IGNORECASE) or shown != text:
+        return shown
+    return format_html('<a href="{}" rel="noopener noreferrer" target="_blank">{}</a>', text, text)

@@ -1,27 +1,30 @@
 """The list of dead letters, one dead letter, and what may be done to it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url
 
 from deadletters import triage
-from deadletters.models import DeadLetter
-from deadletters.queries import letters, timeline
+from deadletters.models import DeadLetter, Disposition, RecoveryStatus
+from deadletters.queries import groups, letters, timeline
 from deadletters.store.recovery import Sent
 from deadletters.views.access import needs, wants_fragment
+from deadletters.views.parameters import Form, changes_of, filter_of, form_of, refused_form
 from deadletters.words import access
-from deadletters.words.errors import BadFilter, BadNote, NoSuchLetter
-from deadletters.words.filters import SIZES, SOURCES, STATUSES, LetterFilter
+from deadletters.words.errors import BadChange, BadFilter, BadNote, NoSuchLetter, StaleChange
+from deadletters.words.filters import CAUSES, DISPOSITIONS, SIZES, SOURCES, STATUSES, LetterFilter
 from queues.words.outcomes import FailureReason
 
 
@@ -39,10 +42,24 @@ class ListContext:
     error: str = ""
     nothing_ever: bool = False
     types: Any = ()
+    is_rare: bool = False
     statuses: Any = tuple(STATUSES)
     sources: Any = tuple(SOURCES)
     sizes: Any = SIZES
     reasons: Any = tuple(reason.name.lower() for reason in FailureReason)
+    causes: Any = tuple(CAUSES)
+    dispositions: Any = tuple(DISPOSITIONS)
+
+
+NOTES = "_notes.html"
+FIELDS = ("owner", "quiet_until", "quiet_until_generation")
+RARE = ("owner", "cause", "disposition", "generation", "destination", "perspective", "stream", "group")
+DECISIONS = {
+    "hold": Disposition.HOLD_INDEFINITELY,
+    "release": Disposition.NONE,
+    "give_up": Disposition.MARK_PERMANENTLY_FAILED,
+    "reopen": Disposition.NONE,
+}
 
 
 @needs(access.VIEW)
@@ -67,7 +84,13 @@ def letter_list(request: HttpRequest) -> HttpResponse:
     nothing_ever = not page.rows and not letters.any_letter_exists()
     types = letters.types_in_use() if template == "list.html" else ()
     context = ListContext(
-        filters=filters, page=page, typed=vars(filters), now=now, nothing_ever=nothing_ever, types=types
+        filters=filters,
+        page=page,
+        typed=vars(filters),
+        now=now,
+        nothing_ever=nothing_ever,
+        types=types,
+        is_rare=any(getattr(filters, name) for name in RARE),
     )
     response = _render(request, template, vars(context))
     here = filters.query(after=str(filters.after or ""))
@@ -139,20 +162,100 @@ def add_note(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     except BadNote as exc:
         wrong = {"note_error": str(exc), "note_text": text}
         if wants_fragment(request):
-            return _fragment(request, dead_letter_id, "_notes.html", status=422, **wrong)
+            return _fragment(request, dead_letter_id, NOTES, status=422, **wrong)
         return _detail(request, dead_letter_id, status=422, **wrong)
     if wants_fragment(request):
-        return _fragment(request, dead_letter_id, "_notes.html")
+        return _fragment(request, dead_letter_id, NOTES)
     messages.success(request, _("The note is written."))
     return redirect("deadletters:letter", dead_letter_id)
 
 
+@needs(access.TRIAGE)
+@require_POST
+def triage_letter(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
+    """Save the triage form: 422 with what was typed when it cannot be kept, 409 when somebody was first."""
+    try:
+        letter = letters.get(dead_letter_id)
+        if request.POST.get("seen") != _seen(letter):
+            raise StaleChange
+        changed = triage.change_letter(
+            dead_letter_id=letter.dead_letter_id,
+            user=request.user,
+            changes=changes_of(request, letter, FIELDS),
+            reason=_reason(request),
+            row_version=letter.row_version,
+        )
+    except NoSuchLetter:
+        return _no_such_letter(request)
+    except BadChange as exc:
+        return _form_again(request, letter, 422, refused_form(request, letter, FIELDS, wrong=exc))
+    except StaleChange:
+        letter = letters.get(dead_letter_id)
+        return _form_again(request, letter, 409, refused_form(request, letter, FIELDS), stale=True)
+    said = _("Saved.") if changed else _("Nothing was different; nothing was changed.")
+    if wants_fragment(request):
+        return _fragment(request, letter.dead_letter_id, "_triaged.html", form_said=said)
+    messages.success(request, said)
+    return redirect("deadletters:letter", letter.dead_letter_id)
+
+
+@needs(access.TRIAGE)
+@require_POST
+def decide(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
+    """Hold, release, give up or reopen one letter; 409 with its fresh state when it is in another one by now."""
+    decision = DECISIONS.get(request.POST.get("decision", ""))
+    if decision is None:
+        return HttpResponse(_("There is no such decision."), status=400, content_type="text/plain")
+    try:
+        letter = letters.get(dead_letter_id)
+        if request.POST.get("status") != str(letter.recovery_status):
+            raise StaleChange
+        changes = {"operator_disposition": decision.value}
+        triage.change_letter(
+            dead_letter_id=letter.dead_letter_id,
+            user=request.user,
+            changes=changes,
+            reason=_reason(request),
+            row_version=letter.row_version,
+        )
+    except NoSuchLetter:
+        return _no_such_letter(request)
+    except BadChange as exc:
+        return _decided(request, dead_letter_id, 409, str(exc))
+    except StaleChange:
+        return _decided(request, dead_letter_id, 409, _("It has changed meanwhile. Nothing was done."))
+    return _decided(request, letter.dead_letter_id, 200, _("Done."))
+
+
+def _decided(request: HttpRequest, dead_letter_id: UUID, status: int, said: str) -> HttpResponse:
+    if wants_fragment(request):
+        return _fragment(request, dead_letter_id, "_live.html", status=status, said=said)
+    if status != 200:
+        return _detail(request, dead_letter_id, status=status, said=said)
+    messages.success(request, said)
+    return redirect("deadletters:letter", dead_letter_id)
+
+
+def _form_again(
+    request: HttpRequest, letter: DeadLetter, status: int, form: Form, *, stale: bool = False
+) -> HttpResponse:
+    template = "_triage.html" if wants_fragment(request) else "detail.html"
+    return _fragment(request, letter.dead_letter_id, template, status=status, form=form, stale=stale)
+
+
+def _reason(request: HttpRequest) -> str:
+    return request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
+
+
+def _seen(letter: DeadLetter) -> str:
+    """Return what the triage form was filled with: only another person's change makes it out of date."""
+    values = form_of(letter, FIELDS).values
+    return sha256("\x1f".join(values.values()).encode()).hexdigest()[:16]
+
+
 def filters_of(request: HttpRequest) -> LetterFilter:
     """Return the filter in the address; raises BadFilter, also for one that is given twice."""
-    for name, values in request.GET.lists():
-        if len(values) > 1:
-            raise BadFilter(f"The filter “{name[:40]}” is given {len(values)} times; once is enough.")
-    return LetterFilter.parse(request.GET.dict())
+    return filter_of(request, LetterFilter)
 
 
 def _said(recovery: triage.Recovery) -> str:
@@ -190,16 +293,35 @@ def _context(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
         "letter": letter,
         "deaths": deaths,
         "latest": deaths[0] if deaths else None,
+        "group": groups.of_letter(letter),
+        "others": groups.others_of(letter),
         "notes": notes,
+        "note_address": reverse("deadletters:add_note", args=[letter.dead_letter_id]),
+        "note_key": letter.dead_letter_id,
         "subjects": letters.subjects_of(letter),
         "failure_detail": letters.failure_detail_of(letter),
         "timeline": told,
+        "timeline_title": _("Timeline"),
         "seen": f"{letter.row_version}.{len(told.events)}",
+        "form": form_of(letter, FIELDS),
+        "form_seen": _seen(letter),
+        "decisions": _decisions(letter),
         "may_recover": request.user.has_perm(access.RECOVER),
         "may_triage": request.user.has_perm(access.TRIAGE),
         "max_note": triage.MAX_NOTE,
         "now": timezone.now(),
     }
+
+
+def _decisions(letter: DeadLetter) -> Sequence[str]:
+    """Return what a person may decide about a letter as it is; in flight it holds from its next death on."""
+    undecided = letter.operator_disposition == Disposition.NONE
+    return {
+        RecoveryStatus.PENDING: ["hold", "give_up"],
+        RecoveryStatus.RECOVERING: ["hold", "give_up"] if undecided else ["release"],
+        RecoveryStatus.HELD: ["release", "give_up"],
+        RecoveryStatus.PERMANENTLY_FAILED: ["reopen"],
+    }.get(RecoveryStatus(letter.recovery_status), [])
 
 
 def _no_such_letter(request: HttpRequest) -> HttpResponse:
@@ -209,4 +331,5 @@ def _no_such_letter(request: HttpRequest) -> HttpResponse:
 
 
 def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    return render(request, f"deadletters/letters/{template}", context, status=status)
+    folder = "deadletters" if template == NOTES else "deadletters/letters"
+    return render(request, f"{folder}/{template}", context, status=status)

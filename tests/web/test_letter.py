@@ -56,12 +56,12 @@ def test_the_last_reported_error_stands_beside_a_lost_worker(page):
     assert "OSError: disk" in content
 
 
-def test_subjects_lead_to_the_list_of_their_letters(page):
+def test_subjects_lead_to_their_pages_with_their_letters(page):
     letter = a_letter(subjects=[("order", "4 2&x=#/é"), ("customer", "7")])
 
     content = shown(page, letter)
     link = content.partition('<a class="subject" href="')[2].partition('"')[0].replace("&amp;", "&")
-    assert [row.letter.pk for row in page.get(link).context["page"].rows] == [letter.pk]
+    assert [row.letter.pk for row in page.get(link).context["subject"].letters] == [letter.pk]
     assert "Unattributed" in shown(page, a_letter())
 
 
@@ -184,7 +184,7 @@ def test_a_long_timeline_is_cut_and_says_so(page):
     )
 
     content = shown(page, letter)
-    assert "Only the newest 100 runs are shown." in content
+    assert "Only the newest 100 are shown." in content
     assert "attempt 102" in content
     assert "attempt 2<" not in content
 

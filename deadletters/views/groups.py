@@ -1,0 +1,230 @@
+"""The list of failure groups, one group, and its triage."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import push_url
+
+from deadletters import triage
+from deadletters.models import FailureGroup, GroupState
+from deadletters.queries import groups, letters, timeline, trends
+from deadletters.triage.changes import SETTABLE_STATES
+from deadletters.views.access import needs, wants_fragment
+from deadletters.views.parameters import Form, changes_of, filter_of, form_of, refused_form
+from deadletters.words import access
+from deadletters.words.errors import BadChange, BadFilter, BadNote, NoSuchGroup, StaleChange
+from deadletters.words.filters import GROUP_SORTS, GROUP_STATES, SIZES, GroupFilter, LetterFilter
+
+FIELDS = (
+    "owner",
+    "state",
+    "fixed_in_generation",
+    "quiet_until",
+    "quiet_until_generation",
+    "quiet_until_count",
+    "ticket",
+    "runbook",
+)
+NEWEST = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListContext:
+    """What the list page shows; `error` instead of a page when the filter cannot be understood."""
+
+    filters: GroupFilter
+    page: groups.Page | None
+    typed: Mapping[str, Any]
+    now: datetime
+    error: str = ""
+    nothing_ever: bool = False
+    types: Sequence[str] = ()
+    owners: Sequence[str] = ()
+    states: Any = tuple(GROUP_STATES)
+    sorts: Any = tuple(GROUP_SORTS)
+    sizes: Any = SIZES
+
+
+@needs(access.VIEW)
+@require_safe
+def group_list(request: HttpRequest) -> HttpResponse:
+    """Show a page of the groups; 400 with the reason for a filter that is not understood."""
+    now = timezone.now()
+    template = "_results.html" if wants_fragment(request) else "list.html"
+    try:
+        filters = filter_of(request, GroupFilter)
+    except BadFilter as exc:
+        context = ListContext(filters=GroupFilter(), page=None, typed=request.GET.dict(), now=now, error=str(exc))
+        return _render(request, template, vars(context), status=400)
+    page = groups.page(filters, now=now)
+    whole = template == "list.html"
+    context = ListContext(
+        filters=filters,
+        page=page,
+        typed=vars(filters),
+        now=now,
+        nothing_ever=not page.rows and filters.is_empty and not filters.after,
+        types=letters.types_in_use() if whole else (),
+        owners=groups.owners_in_use() if whole else (),
+    )
+    here = filters.query(after=str(filters.after or ""))
+    return push_url(_render(request, template, vars(context)), f"{request.path}?{here}" if here else request.path)
+
+
+@needs(access.VIEW)
+@require_safe
+def group(request: HttpRequest, group_id: UUID) -> HttpResponse:
+    """Show one group; the id of one that was merged leads to the one that took its place."""
+    try:
+        found = groups.get(group_id)
+    except NoSuchGroup:
+        return _no_such_group(request)
+    if found.group_id != group_id:
+        return redirect("deadletters:group", found.group_id)
+    return _page(request, found)
+
+
+@needs(access.VIEW)
+@require_safe
+def by_fingerprint(request: HttpRequest, fingerprint: str) -> HttpResponse:
+    """Lead from a fingerprint to its group."""
+    found = groups.with_fingerprint(fingerprint.lower())
+    return redirect("deadletters:group", found.group_id) if found else _no_such_group(request)
+
+
+@needs(access.TRIAGE)
+@require_POST
+def triage_group(request: HttpRequest, group_id: UUID) -> HttpResponse:
+    """Save the triage form: 422 with what was typed when it cannot be kept, 409 when somebody was first."""
+    try:
+        found = groups.get(group_id)
+        changed = triage.change_group(
+            group_id=found.group_id,
+            user=request.user,
+            changes=changes_of(request, found, FIELDS),
+            reason=request.POST.get("reason", "").strip()[: triage.MAX_NOTE],
+            row_version=_version(request),
+        )
+    except NoSuchGroup:
+        return _no_such_group(request)
+    except BadChange as exc:
+        return _refused(request, found, 422, refused_form(request, found, FIELDS, wrong=exc))
+    except StaleChange:
+        found = groups.get(group_id)
+        return _refused(request, found, 409, refused_form(request, found, FIELDS), stale=True)
+    said = _("Saved.") if changed else _("Nothing was different; nothing was changed.")
+    if wants_fragment(request):
+        fresh = groups.get(found.group_id)
+        return _render(request, "_triaged.html", {**_triage_context(request, fresh), "form_said": said})
+    messages.success(request, said)
+    return redirect("deadletters:group", found.group_id)
+
+
+@needs(access.TRIAGE)
+@require_POST
+def add_note(request: HttpRequest, group_id: UUID) -> HttpResponse:
+    """Write a note on a group; 422 with what was typed when it cannot be kept."""
+    text = request.POST.get("text", "")
+    wrong: dict[str, str] = {}
+    try:
+        found = groups.get(group_id)
+        triage.add_note(group_id=found.group_id, text=text, user=request.user)
+    except NoSuchGroup:
+        return _no_such_group(request)
+    except BadNote as exc:
+        wrong = {"note_error": str(exc), "note_text": text}
+    status = 422 if wrong else 200
+    if wants_fragment(request):
+        context = {**_notes_context(request, found), **wrong}
+        return render(request, "deadletters/_notes.html", context, status=status)
+    if wrong:
+        return _page(request, found, status=status, **wrong)
+    messages.success(request, _("The note is written."))
+    return redirect("deadletters:group", found.group_id)
+
+
+def _version(request: HttpRequest) -> int:
+    """Return the version that the person saw; one that nobody can have seen when it is not given."""
+    given = request.POST.get("row_version", "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else -1
+
+
+def _refused(
+    request: HttpRequest, found: FailureGroup, status: int, form: Form, *, stale: bool = False
+) -> HttpResponse:
+    if wants_fragment(request):
+        context = {**_triage_context(request, found), "form": form, "stale": stale}
+        return _render(request, "_triage.html", context, status=status)
+    return _page(request, found, status=status, form=form, stale=stale)
+
+
+def _page(request: HttpRequest, found: FailureGroup, *, status: int = 200, **more: Any) -> HttpResponse:
+    now = timezone.now()
+    fingerprints = groups.fingerprints_of(found)
+    span = trends.chosen(request.GET.get("trend", ""))
+    newest = groups.newest_letters(fingerprints)
+    filters = LetterFilter(group=str(found.group_id))
+    context = {
+        "counts": groups.counts_of(fingerprints),
+        "fingerprints": fingerprints,
+        "sample": groups.sample_of(found),
+        "trend": trends.of_fingerprints(fingerprints, span, now=now),
+        "span": span,
+        "spans": tuple(trends.SPANS.values()),
+        "filters": filters,
+        "rows": letters.newest(filters, NEWEST, now=now),
+        "subjects": groups.subjects_in(newest),
+        "sampled": len(newest),
+        **_triage_context(request, found),
+        **_notes_context(request, found),
+        **more,
+    }
+    return _render(request, "group.html", context, status=status)
+
+
+def _triage_context(request: HttpRequest, found: FailureGroup) -> dict[str, Any]:
+    return {
+        "group": found,
+        "form": form_of(found, FIELDS),
+        "states": _states(found),
+        "timeline": timeline.of_group(found.group_id),
+        "timeline_title": _("What was done"),
+        "may_triage": request.user.has_perm(access.TRIAGE),
+        "now": timezone.now(),
+    }
+
+
+def _notes_context(request: HttpRequest, found: FailureGroup) -> dict[str, Any]:
+    return {
+        "notes": groups.notes_of(found),
+        "note_address": reverse("deadletters:add_group_note", args=[found.group_id]),
+        "note_key": found.group_id,
+        "may_triage": request.user.has_perm(access.TRIAGE),
+        "max_note": triage.MAX_NOTE,
+        "now": timezone.now(),
+    }
+
+
+def _states(found: FailureGroup) -> Sequence[tuple[str, str]]:
+    """Return the states that a person may choose, the present one among them."""
+    return [(state.value, str(state.label)) for state in GroupState if state in SETTABLE_STATES or state == found.state]
+
+
+def _no_such_group(request: HttpRequest) -> HttpResponse:
+    if wants_fragment(request):
+        return HttpResponseNotFound(_("There is no such group."))
+    return _render(request, "missing.html", {}, status=404)
+
+
+def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    return render(request, f"deadletters/groups/{template}", context, status=status)

@@ -1,0 +1,92 @@
+"""What comes in an address or a form, read or refused."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from django.http import HttpRequest
+
+from deadletters.words.errors import BadChange, BadFilter
+from deadletters.words.filters.listfilter import ListFilter
+
+Filter = TypeVar("Filter", bound=ListFilter)
+
+MOMENTS = ("quiet_until",)
+COUNTS = ("quiet_until_count",)
+_MINUTES = "%Y-%m-%dT%H:%M"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A triage form as it is shown: texts by field, what is wrong with one, and what others wrote meanwhile."""
+
+    values: Mapping[str, str]
+    errors: Mapping[str, str] = field(default_factory=dict)
+    theirs: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+
+
+def filter_of(request: HttpRequest, kind: type[Filter]) -> Filter:
+    """Read a filter from the address; raises BadFilter, also for one that is given twice."""
+    for name, values in request.GET.lists():
+        if len(values) > 1:
+            raise BadFilter(f"The filter “{name[:40]}” is given {len(values)} times; once is enough.")
+    return kind.parse(request.GET.dict())
+
+
+def form_of(row: object, fields: Sequence[str]) -> Form:
+    """Return the form that a row fills."""
+    return Form(values=_texts(row, fields))
+
+
+def refused_form(request: HttpRequest, row: object, fields: Sequence[str], *, wrong: BadChange | None = None) -> Form:
+    """Return the form as it was sent: with what is wrong, or where nothing is, with what others wrote meanwhile."""
+    present = _texts(row, fields)
+    typed = {name: request.POST.get(name, present[name]) for name in fields}
+    theirs = {} if wrong else {name: text or "–" for name, text in present.items() if text != typed[name]}
+    errors = {wrong.field: str(wrong)} if wrong else {}
+    return Form(values=typed, errors=errors, theirs=theirs, reason=request.POST.get("reason", ""))
+
+
+def changes_of(request: HttpRequest, row: object, fields: Sequence[str]) -> Mapping[str, object]:
+    """Return the fields whose text was changed, as their types; raises BadChange for a text that is not one."""
+    present = _texts(row, fields)
+    typed = {name: request.POST.get(name, text).strip() for name, text in present.items()}
+    return {name: _read(name, text) for name, text in typed.items() if text != present[name]}
+
+
+def _texts(row: object, fields: Sequence[str]) -> dict[str, str]:
+    return {name: _text(getattr(row, name)) for name in fields}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):{_MINUTES}}"
+    return "" if value is None else str(value)
+
+
+def _read(name: str, text: str) -> object:
+    if name in MOMENTS:
+        return _moment(name, text)
+    if name in COUNTS:
+        return _count(name, text)
+    return text
+
+
+def _moment(name: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        raise BadChange(name, "must be a date and a time, such as 2026-01-31T12:00, in UTC") from exc
+
+
+def _count(name: str, text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise BadChange(name, "must be a whole number")
+    return int(text)
