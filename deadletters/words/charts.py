@@ -300,10 +300,8 @@ def _x_ticks(plot: _Plot) -> Sequence[Tick]:
 
 
 def _apart(axis: Axis) -> timedelta:
-    least = DAY if axis.span > 2 * DAY else axis.step
-    fitting = (
-        time for time in _ROUND_TIMES if time >= least and not time % axis.step and time * _MAX_X_TICKS >= axis.span
-    )
+    least = max(axis.step, DAY if axis.span > 2 * DAY else axis.step)
+    fitting = (time for time in _ROUND_TIMES if time >= least and time * _MAX_X_TICKS >= axis.span)
     return next(fitting, max(axis.span, axis.step))
 
 

@@ -186,6 +186,7 @@ def test_y_ticks_are_round_numbers_that_reach_the_peak(peak: int, labels: list[s
         (Axis(start=MIDNIGHT + 22 * HOUR, step=HOUR, steps=3), ["22:00", "23:00", "00:00"]),
         (Axis(start=MIDNIGHT + 5 * HOUR, step=HOUR, steps=96), ["02-01", "02-02", "02-03", "02-04"]),
         (Axis(start=MIDNIGHT, step=DAY, steps=3), ["01-31", "02-01", "02-02"]),
+        (Axis(start=MIDNIGHT, step=7 * DAY, steps=4), ["01-31", "02-07", "02-14", "02-21"]),
         (Axis(start=MIDNIGHT, step=timedelta(minutes=7), steps=30), []),
     ],
 )

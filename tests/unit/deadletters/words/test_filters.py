@@ -24,6 +24,7 @@ from deadletters.words.filters import (
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
 ID = "0192f0c0-1111-7000-8000-00000000aaaa"
+GROUP = UUID("0192f0c0-2222-7000-8000-00000000bbbb")
 TEXTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=100)
 
 
@@ -96,7 +97,7 @@ WHOLE: dict[str, str] = {
     "perspective": "order totals",
     "stream": ID,
     "subject": "order:a:b",
-    "group": ID.replace("-", ""),
+    "group": GROUP.hex,
     "fingerprint": "0123456789abcdef",
     "generation": "2026.1+g1",
     "q": "{} 100%",
@@ -113,7 +114,7 @@ def test_every_filter_of_letters_goes_through_the_query_string_and_is_said() -> 
     assert filters.words() == (
         "Dead letters in state given up, given up by a person, owned by ann, type shop.Pay: now, "
         "reason validation error, cause worker lost, from the outbox, to topic/eu, of perspective order totals, "
-        f"of stream {ID}, about order:a:b, of group {ID.replace('-', '')}, with fingerprint 0123456789abcdef, "
+        f"of stream {ID}, about order:a:b, of group {GROUP.hex}, with fingerprint 0123456789abcdef, "
         "that died on build 2026.1+g1, with “{} 100%” in them, since 24 hours ago, until 2026-01-31 UTC"
     )
 
@@ -121,7 +122,7 @@ def test_every_filter_of_letters_goes_through_the_query_string_and_is_said() -> 
 def test_a_filter_of_letters_says_what_it_means_to_the_database() -> None:
     filters = LetterFilter.parse(WHOLE)
 
-    assert filters.group_id == filters.stream_id == UUID(ID)
+    assert (filters.group_id, filters.stream_id) == (GROUP, UUID(ID))
     assert filters.disposition_number == 3
     assert filters.subject_pair == ("order", "a:b")
     assert (LetterFilter().group_id, LetterFilter().stream_id, LetterFilter().disposition_number) == (None, None, None)
