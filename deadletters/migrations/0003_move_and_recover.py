@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 DROP FUNCTION move_to_dead_letters(
                     uuid, text, uuid, integer, text, uuid, text, jsonb, text, uuid, boolean);
                 DROP FUNCTION move_batch_to_dead_letters(text, jsonb, uuid, text, uuid, boolean, timestamptz);
-                DROP FUNCTION write_dead_letter_subjects(uuid[]);
+                DROP FUNCTION write_dead_letter_subjects(jsonb);
                 DROP FUNCTION dead_letter_failed_again(dead_letter_deaths, text, text, varchar, smallint);
                 DROP FUNCTION dead_letter_joined_error(text, text);
             """,

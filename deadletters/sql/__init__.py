@@ -25,17 +25,16 @@ KEPT: Mapping[str, list[str]] = {
 
 
 def _snapshot(columns: list[str]) -> str:
-    return "jsonb_build_object(" + ", ".join(f"'{name}', (d.work).{name}" for name in columns) + ")"
+    return "jsonb_build_object(" + ", ".join(f"'{name}', g.{name}" for name in columns) + ")"
 
 
 _BODY = {
-    "message_type": "(g.work).message_type",
+    "message_type": "g.message_type",
     "destination": "NULL::text",
     "perspective_name": "NULL::text",
-    "envelope": "jsonb_build_object('event_data', (g.work).event_data, 'metadata', (g.work).metadata)",
-    "metadata": "(g.work).metadata",
-    "envelope_raw": "(g.work).envelope_raw",
-    "envelope_bytes": "(g.work).envelope_bytes",
+    "envelope": "jsonb_build_object('event_data', g.event_data, 'metadata', g.metadata)",
+    "metadata": "g.metadata",
+    "envelope_raw": "g.envelope_raw",
     "from_event": "",
     "restore_raw": "p_letter.envelope_raw",
 }
@@ -51,7 +50,7 @@ _OWN: Mapping[str, Mapping[str, str]] = {
     },
     "wh_outbox": {
         **_BODY,
-        "destination": "(g.work).destination",
+        "destination": "g.destination",
         "defaults": "'is_event', false, 'status', 1, 'created_at', p_now",
         "restore": f"{_RESTORE}\n    v_row.destination := p_letter.destination;",
     },
@@ -59,13 +58,12 @@ _OWN: Mapping[str, Mapping[str, str]] = {
     "wh_perspective_events": {
         "message_type": "coalesce(b.event_type, 'perspective_event')",
         "destination": "NULL::text",
-        "perspective_name": "(g.work).perspective_name",
-        "envelope": "jsonb_build_object('event_id', (g.work).event_id, 'perspective_name', (g.work).perspective_name, "
+        "perspective_name": "g.perspective_name",
+        "envelope": "jsonb_build_object('event_id', g.event_id, 'perspective_name', g.perspective_name, "
         "'event_data', b.event_data, 'metadata', b.metadata)",
         "metadata": "coalesce(b.metadata, '{}'::jsonb)",
         "envelope_raw": "b.envelope_raw",
-        "envelope_bytes": "(g.work).envelope_bytes",
-        "from_event": " LEFT JOIN wh_event_store b ON b.event_id = (g.work).event_id",
+            "from_event": " LEFT JOIN wh_event_store b ON b.event_id = g.event_id",
         "defaults": "'status', 0, 'created_at', p_now",
         "restore": "v_row.perspective_name := p_letter.perspective_name;\n"
         "    v_row.event_id := coalesce(v_row.event_id, (p_letter.envelope ->> 'event_id')::uuid);",

@@ -1,6 +1,7 @@
 -- Exact counts of groups and subjects by append and fold. Triggers append what a statement changed, summed up, in
 -- the writer's transaction, so that no two writers meet at a row; a folder adds the changes to the counts. A reader
 -- adds counts and waiting changes in one statement. Only current letters count (`superseded_by` is NULL).
+-- The LIMITs in the triggers make the planner look each letter up by its key: it knows nothing of what was written.
 
 -- Rows come and go for ever: vacuum by number, not by share.
 ALTER TABLE group_deltas SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
@@ -26,7 +27,12 @@ CREATE TRIGGER wh_dead_letters_inserted AFTER INSERT ON wh_dead_letters
 CREATE FUNCTION wh_dead_letters_updated() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     WITH changed AS (
-        SELECT o AS was, w AS now, o.superseded_by IS NULL AS was_current, w.superseded_by IS NULL AS is_current
+        SELECT w.dead_letter_id, w.dead_lettered_at, w.generation, w.deaths > o.deaths AS died,
+               o.error_fingerprint AS was_fingerprint, o.error_fingerprint_version AS was_version,
+               o.source_table AS was_source, o.recovery_status AS was_status,
+               o.operator_disposition AS was_disposition, o.superseded_by IS NULL AS was_current,
+               w.error_fingerprint, w.error_fingerprint_version, w.source_table, w.recovery_status,
+               w.operator_disposition, w.superseded_by IS NULL AS is_current
           FROM replaced o JOIN written w ON w.dead_letter_id = o.dead_letter_id
          WHERE (o.error_fingerprint, o.error_fingerprint_version, o.source_table, o.recovery_status,
                 o.operator_disposition, o.deaths, o.superseded_by IS NULL)
@@ -34,20 +40,19 @@ BEGIN
                (w.error_fingerprint, w.error_fingerprint_version, w.source_table, w.recovery_status,
                 w.operator_disposition, w.deaths, w.superseded_by IS NULL)
     ), sides AS (
-        SELECT (c.was).error_fingerprint AS fingerprint, coalesce((c.was).error_fingerprint_version, 1) AS version,
-               (c.was).source_table, (c.was).recovery_status, (c.was).operator_disposition, -1 AS n, 0 AS deaths,
+        SELECT c.was_fingerprint AS fingerprint, coalesce(c.was_version, 1) AS version, c.was_source AS source_table,
+               c.was_status AS recovery_status, c.was_disposition AS operator_disposition, -1 AS n, 0 AS deaths,
                NULL::timestamptz AS hour, '' AS generation, NULL::timestamptz AS seen_at
           FROM changed c WHERE c.was_current
         UNION ALL
-        SELECT (c.now).error_fingerprint, coalesce((c.now).error_fingerprint_version, 1), (c.now).source_table,
-               (c.now).recovery_status, (c.now).operator_disposition, 1, 0, NULL, '', NULL
+        SELECT c.error_fingerprint, coalesce(c.error_fingerprint_version, 1), c.source_table, c.recovery_status,
+               c.operator_disposition, 1, 0, NULL, '', NULL
           FROM changed c WHERE c.is_current
         UNION ALL
-        SELECT (c.now).error_fingerprint, coalesce((c.now).error_fingerprint_version, 1), (c.now).source_table,
-               (c.now).recovery_status, (c.now).operator_disposition, 0, 1,
-               date_trunc('hour', (c.now).dead_lettered_at, 'UTC'), left((c.now).generation, 200),
-               (c.now).dead_lettered_at
-          FROM changed c WHERE c.is_current AND (c.now).deaths > (c.was).deaths
+        SELECT c.error_fingerprint, coalesce(c.error_fingerprint_version, 1), c.source_table, c.recovery_status,
+               c.operator_disposition, 0, 1, date_trunc('hour', c.dead_lettered_at, 'UTC'), left(c.generation, 200),
+               c.dead_lettered_at
+          FROM changed c WHERE c.is_current AND c.died
     ), of_groups AS (
         INSERT INTO group_deltas (fingerprint, version, source_table, recovery_status, operator_disposition, n,
                                   deaths, hour, generation, seen_at)
@@ -58,13 +63,14 @@ BEGIN
         HAVING sum(n) <> 0 OR sum(deaths) <> 0
     )
     INSERT INTO subject_deltas (subject_key, subject_type, subject_id, recovery_status, n, seen_at)
-    SELECT s.subject_key, min(s.type), min(s.id), v.status, sum(v.n), max((c.now).dead_lettered_at)
+    SELECT s.subject_key, min(s.type), min(s.id), v.status, sum(v.n), max(c.dead_lettered_at)
       FROM changed c
-      JOIN dead_letter_subjects s ON s.dead_letter_id = (c.now).dead_letter_id
-     CROSS JOIN LATERAL (VALUES ((c.was).recovery_status, -1, c.was_current),
-                                ((c.now).recovery_status, 1, c.is_current)) AS v(status, n, counts)
-     WHERE v.counts
-       AND ((c.was).recovery_status, c.was_current) IS DISTINCT FROM ((c.now).recovery_status, c.is_current)
+     CROSS JOIN LATERAL (
+           SELECT b.subject_key, b.type, b.id FROM dead_letter_subjects b
+            WHERE b.dead_letter_id = c.dead_letter_id LIMIT 10000) s
+     CROSS JOIN LATERAL (VALUES (c.was_status, -1, c.was_current), (c.recovery_status, 1, c.is_current))
+           AS v(status, n, counts)
+     WHERE v.counts AND (c.was_status, c.was_current) IS DISTINCT FROM (c.recovery_status, c.is_current)
      GROUP BY s.subject_key, v.status
     HAVING sum(v.n) <> 0;
     RETURN NULL;
@@ -92,8 +98,10 @@ BEGIN
     INSERT INTO subject_deltas (subject_key, subject_type, subject_id, recovery_status, n, seen_at)
     SELECT c.subject_key, min(c.type), min(c.id), l.recovery_status,
            CASE TG_OP WHEN 'INSERT' THEN count(*) ELSE -count(*) END, max(l.dead_lettered_at)
-      FROM counted c JOIN wh_dead_letters l ON l.dead_letter_id = c.dead_letter_id
-     WHERE l.superseded_by IS NULL
+      FROM counted c
+     CROSS JOIN LATERAL (
+           SELECT b.recovery_status, b.dead_lettered_at FROM wh_dead_letters b
+            WHERE b.dead_letter_id = c.dead_letter_id AND b.superseded_by IS NULL LIMIT 1) l
      GROUP BY c.subject_key, l.recovery_status;
     RETURN NULL;
 END $$;

@@ -8,7 +8,7 @@ $$;
 
 -- A key of fixed size for a subject, whatever its length.
 CREATE FUNCTION dead_letter_subject_key(p_type text, p_id text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT md5(length(p_type) || ':' || p_type || ':' || p_id)::uuid
+    SELECT md5(length(p_type)::text || ':' || p_type || ':' || p_id)::uuid
 $$;
 
 -- Operator actions are appended, never changed. TRUNCATE is not refused: only the tables' owner may, and test

@@ -20,21 +20,34 @@ CREATE FUNCTION dead_letter_failed_again(
                      IS NOT DISTINCT FROM dead_letter_error_fingerprint(p_before.error_text) END
 $$;
 
--- Replaces the subjects of letters by those of their latest failure: at most 1,000 of each, each once.
-CREATE FUNCTION write_dead_letter_subjects(p_dead_letters uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Writes the subjects of letters' latest failures: at most 1,000 of each, each once.
+--
+-- p_moved: array of objects {dead_letter_id, deaths}; the subjects of an earlier death go. Each letter is looked up
+-- by its key, whatever the planner knows of the tables.
+CREATE FUNCTION write_dead_letter_subjects(p_moved jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_reopened uuid[] := ARRAY(
+        SELECT m.dead_letter_id FROM jsonb_to_recordset(p_moved) AS m(dead_letter_id uuid, deaths integer)
+         WHERE m.deaths > 1);
 BEGIN
-    DELETE FROM dead_letter_subjects s WHERE s.dead_letter_id = ANY (p_dead_letters);
+    IF cardinality(v_reopened) > 0 THEN
+        DELETE FROM dead_letter_subjects s WHERE s.dead_letter_id = ANY (v_reopened);
+    END IF;
     INSERT INTO dead_letter_subjects (dead_letter_id, position, type, id, subject_key)
     SELECT f.dead_letter_id, f.number, f.type, f.id, f.key FROM (
-        SELECT DISTINCT ON (l.dead_letter_id, k.key) l.dead_letter_id, s.number, s.subject ->> 'type' AS type,
-               s.subject ->> 'id' AS id, k.key
-          FROM wh_dead_letters l
-         CROSS JOIN LATERAL jsonb_array_elements(
-               CASE WHEN jsonb_typeof(l.failure_detail -> 'subjects') = 'array'
-                    THEN l.failure_detail -> 'subjects' ELSE '[]'::jsonb END) WITH ORDINALITY AS s(subject, number)
-         CROSS JOIN LATERAL dead_letter_subject_key(s.subject ->> 'type', s.subject ->> 'id') AS k(key)
-         WHERE l.dead_letter_id = ANY (p_dead_letters) AND k.key IS NOT NULL AND s.number <= 1000
-         ORDER BY l.dead_letter_id, k.key, s.number) f;
+        SELECT DISTINCT ON (k.dead_letter_id, k.key) k.* FROM (
+            SELECT m.dead_letter_id, s.number, s.subject ->> 'type' AS type, s.subject ->> 'id' AS id,
+                   dead_letter_subject_key(s.subject ->> 'type', s.subject ->> 'id') AS key
+              FROM jsonb_to_recordset(p_moved) AS m(dead_letter_id uuid)
+             CROSS JOIN LATERAL (
+                   SELECT l.failure_detail -> 'subjects' AS subjects FROM wh_dead_letters l
+                    WHERE l.dead_letter_id = m.dead_letter_id LIMIT 1) l
+             CROSS JOIN LATERAL jsonb_array_elements(
+                   CASE WHEN jsonb_typeof(l.subjects) = 'array' THEN l.subjects ELSE '[]'::jsonb END)
+                   WITH ORDINALITY AS s(subject, number)
+             WHERE s.number <= 1000) k
+         WHERE k.key IS NOT NULL
+         ORDER BY k.dead_letter_id, k.key, k.number) f;
 END $$;
 
 -- Moves a batch of one source; see move_wh_inbox. Raises for a source table that is not known.

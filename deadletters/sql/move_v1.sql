@@ -15,17 +15,23 @@ CREATE FUNCTION move_{{work}}(
 ) RETURNS TABLE (source_id uuid, dead_letter_id uuid) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+    v_sources uuid[] := ARRAY(SELECT m.source_id FROM jsonb_to_recordset(p_moves) AS m(source_id uuid));
+    v_letters uuid[];
     v_moved jsonb;
 BEGIN
-    PERFORM 1 FROM wh_dead_letters l
-     WHERE l.superseded_by IS NULL AND (
-           l.dead_letter_id IN (
-               SELECT w.dead_letter_id FROM {{work}} w
-                 JOIN jsonb_to_recordset(p_moves) AS m(source_id uuid) ON w.{{id}} = m.source_id)
-           OR (l.source_table = '{{work}}' AND l.source_id IN (
-               SELECT m.source_id FROM jsonb_to_recordset(p_moves) AS m(source_id uuid))))
-     ORDER BY l.dead_letter_id
-       FOR UPDATE;
+    v_letters := ARRAY(
+        SELECT w.dead_letter_id FROM {{work}} w WHERE w.{{id}} = ANY (v_sources) AND w.dead_letter_id IS NOT NULL
+        UNION
+        SELECT l.dead_letter_id FROM unnest(v_sources) AS s(id)
+         CROSS JOIN LATERAL (
+               SELECT l.dead_letter_id FROM wh_dead_letters l
+                WHERE l.source_id = s.id AND l.source_table = '{{work}}' AND l.superseded_by IS NULL LIMIT 1) l);
+    IF cardinality(v_letters) > 0 THEN
+        PERFORM 1 FROM wh_dead_letters l
+         WHERE l.dead_letter_id = ANY (v_letters) AND l.superseded_by IS NULL
+         ORDER BY l.dead_letter_id
+           FOR UPDATE;
+    END IF;
 
     WITH moves AS (
         SELECT * FROM jsonb_to_recordset(p_moves) AS m(
@@ -44,24 +50,13 @@ BEGIN
                        SELECT FROM wh_streams s WHERE s.queue = {{queue}} AND s.stream_id = w.stream_id
                           AND s.lease_expiry > p_now AND s.instance_id IS DISTINCT FROM p_instance_id))
                END
-        RETURNING w AS work, w.{{id}} AS source_id, m.dead_letter_id AS given_id, m.failure_reason,
+        RETURNING w.*, m.dead_letter_id AS given_id, m.failure_reason AS given_reason,
                   CASE WHEN m.with_stored THEN dead_letter_joined_error(m.error_text, w.error) ELSE m.error_text END
-                      AS error_text,
+                      AS given_error,
                   coalesce(nullif(m.failure_detail, 'null'::jsonb), CASE WHEN m.with_stored THEN w.failure_detail END)
-                      AS failure_detail,
-                  coalesce(m.cause, 'operator') AS cause, m.last_reported_error,
-                  coalesce(m.attempts, w.attempts) AS attempts, m.fingerprint, m.fingerprint_version
-    ), dying AS (
-        SELECT g.*, {{message_type}} AS message_type, {{destination}} AS destination,
-               {{perspective_name}} AS perspective_name, {{envelope}} AS envelope, {{metadata}} AS metadata,
-               {{envelope_raw}} AS envelope_raw, {{envelope_bytes}} AS envelope_bytes,
-               coalesce(
-                   (SELECT l.dead_letter_id FROM wh_dead_letters l
-                     WHERE l.dead_letter_id = (g.work).dead_letter_id AND l.superseded_by IS NULL),
-                   (SELECT l.dead_letter_id FROM wh_dead_letters l
-                     WHERE l.source_table = '{{work}}' AND l.source_id = g.source_id AND l.superseded_by IS NULL),
-                   (g.work).dead_letter_id, g.given_id, gen_random_uuid()) AS letter_id
-          FROM gone g{{from_event}}
+                      AS given_detail,
+                  coalesce(m.cause, 'operator') AS cause, coalesce(m.attempts, w.attempts) AS given_attempts,
+                  m.fingerprint, m.fingerprint_version
     ), letters AS (
         INSERT INTO wh_dead_letters AS l (
                dead_letter_id, source_table, source_id, stream_id, message_type, destination, perspective_name,
@@ -69,12 +64,18 @@ BEGIN
                failure_detail, cause, attempts_when_dlq, delays_when_dlq, life, dead_lettered_at,
                first_dead_lettered_at, dead_lettered_by, generation, error_fingerprint, error_fingerprint_version,
                source_row)
-        SELECT d.letter_id, '{{work}}', d.source_id, (d.work).stream_id, d.message_type, d.destination,
-               d.perspective_name, d.envelope, d.metadata, d.envelope_raw, d.envelope_bytes, d.failure_reason,
-               d.error_text, dead_letter_line(d.error_text), d.failure_detail, d.cause, d.attempts, (d.work).delays,
-               (d.work).life, p_now, p_now, p_instance_id, p_generation, d.fingerprint, d.fingerprint_version,
+        SELECT coalesce(
+                   (SELECT l.dead_letter_id FROM wh_dead_letters l
+                     WHERE l.dead_letter_id = g.dead_letter_id AND l.superseded_by IS NULL),
+                   (SELECT l.dead_letter_id FROM wh_dead_letters l
+                     WHERE l.source_table = '{{work}}' AND l.source_id = g.{{id}} AND l.superseded_by IS NULL),
+                   g.dead_letter_id, g.given_id, gen_random_uuid()),
+               '{{work}}', g.{{id}}, g.stream_id, {{message_type}}, {{destination}}, {{perspective_name}}, {{envelope}},
+               {{metadata}}, {{envelope_raw}}, g.envelope_bytes, g.given_reason, g.given_error,
+               dead_letter_line(g.given_error), g.given_detail, g.cause, g.given_attempts, g.delays, g.life, p_now,
+               p_now, p_instance_id, p_generation, g.fingerprint, g.fingerprint_version,
                {{snapshot}}
-          FROM dying d
+          FROM gone g{{from_event}}
         ON CONFLICT (dead_letter_id) DO UPDATE
            SET source_table = excluded.source_table, source_id = excluded.source_id, stream_id = excluded.stream_id,
                message_type = excluded.message_type, destination = excluded.destination,
@@ -96,7 +97,8 @@ BEGIN
                         WHERE e.dead_letter_id = l.dead_letter_id AND e.generation = excluded.generation)
                    THEN l.recovery_attempts ELSE 0 END,
                recovery_status = CASE l.operator_disposition WHEN 2 THEN 2 WHEN 3 THEN 4 ELSE 0 END
-        RETURNING l.dead_letter_id, l.source_id, l.deaths, l.error_text, l.cause, l.error_fingerprint,
+        RETURNING l.dead_letter_id, l.source_id, l.deaths, l.life, l.cause, l.failure_reason, l.error_text,
+                  l.failure_detail, l.attempts_when_dlq, l.delays_when_dlq, l.error_fingerprint,
                   l.error_fingerprint_version
     ), judged AS (
         UPDATE dead_letter_deaths e
@@ -105,23 +107,22 @@ BEGIN
                               THEN 'failed_again' ELSE 'failed_differently' END,
                verdict_at = p_now
           FROM letters l
-         WHERE e.dead_letter_id = l.dead_letter_id AND e.number = l.deaths - 1
+         WHERE l.deaths > 1 AND e.dead_letter_id = l.dead_letter_id AND e.number = l.deaths - 1
            AND e.recovery_sent_at IS NOT NULL AND e.verdict IS NULL
     ), died AS (
         INSERT INTO dead_letter_deaths (dead_letter_id, number, dead_lettered_at, dead_lettered_by, generation, life,
                cause, failure_reason, error_text, last_reported_error, failure_detail, error_fingerprint,
                error_fingerprint_version, attempts, delays)
-        SELECT l.dead_letter_id, l.deaths, p_now, p_instance_id, p_generation, (d.work).life, d.cause,
-               d.failure_reason, d.error_text, d.last_reported_error, d.failure_detail, l.error_fingerprint,
-               l.error_fingerprint_version, d.attempts, (d.work).delays
-          FROM dying d JOIN letters l ON l.dead_letter_id = d.letter_id
-        RETURNING dead_letter_id
+        SELECT l.dead_letter_id, l.deaths, p_now, p_instance_id, p_generation, l.life, l.cause, l.failure_reason,
+               l.error_text, m.last_reported_error, l.failure_detail, l.error_fingerprint,
+               l.error_fingerprint_version, l.attempts_when_dlq, l.delays_when_dlq
+          FROM letters l JOIN moves m ON m.source_id = l.source_id
     )
-    SELECT jsonb_agg(jsonb_build_object('source_id', l.source_id, 'dead_letter_id', l.dead_letter_id))
-      INTO v_moved FROM letters l JOIN died USING (dead_letter_id);
+    SELECT jsonb_agg(jsonb_build_object('source_id', l.source_id, 'dead_letter_id', l.dead_letter_id,
+                                        'deaths', l.deaths))
+      INTO v_moved FROM letters l;
 
-    PERFORM write_dead_letter_subjects(ARRAY(
-        SELECT m.dead_letter_id FROM jsonb_to_recordset(v_moved) AS m(dead_letter_id uuid)));
+    PERFORM write_dead_letter_subjects(v_moved);
     RETURN QUERY SELECT m.source_id, m.dead_letter_id
       FROM jsonb_to_recordset(v_moved) AS m(source_id uuid, dead_letter_id uuid);
 END $$;
