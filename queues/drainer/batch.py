@@ -22,6 +22,7 @@ from queues.drainer.runs import (
     drop_session,
     failed,
     given_back,
+    is_nobodys_fault,
     run_atomic,
     run_plain,
 )
@@ -38,8 +39,6 @@ from queues.words.outcomes import OutcomeKind
 from queues.words.sources import Queue
 
 log = structlog.get_logger(__name__)
-
-DEADLOCK, SERIALIZATION_FAILURE = "40P01", "40001"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +265,7 @@ def _when_recording_failed(result: Result, exc: Exception) -> Result:
     """
     if result.kind is not OutcomeKind.SUCCESS:
         return result
-    if getattr(exc.__cause__, "sqlstate", None) in (DEADLOCK, SERIALIZATION_FAILURE):
+    if is_nobodys_fault(exc):
         return given_back(result.turn)
     return replace(result, **failed(result.turn, exc))
 

@@ -27,6 +27,8 @@ from queues.words.outcomes import (
 )
 
 LOST_MESSAGE = "exceeded retry limit"
+DEADLOCK, SERIALIZATION_FAILURE = "40P01", "40001"
+_FREE: Mapping[str, Any] = {"kind": OutcomeKind.RELEASED, "delay": timedelta(0)}
 
 
 class ConnectionBroken(QueuesError):
@@ -80,12 +82,13 @@ def run_plain(turn: Turn, work: Work) -> Result:
 
 def _run(turn: Turn, work: Work, call: Callable[[Work], None]) -> Result:
     started_at, clock = datetime.now(UTC), time.monotonic()
+    outcome: Mapping[str, Any]
     try:
         call(work)
     except ConnectionBroken:
         raise
     except BaseException as exc:  # a handler that calls sys.exit() has failed; it must not end the drain uncharged
-        outcome = failed(turn, exc)
+        outcome = _FREE if is_nobodys_fault(exc) else failed(turn, exc)
     else:
         outcome = {"kind": OutcomeKind.SUCCESS}
     spent = round((time.monotonic() - clock) * 1000)
@@ -195,7 +198,12 @@ def log_without_run(source: str, rows: Sequence[Claimed], outcome: OutcomeKind) 
 
 def given_back(turn: Turn) -> Result:
     """Return a run that counts for nothing, through no fault of the message."""
-    return Result(turn=turn, kind=OutcomeKind.RELEASED, attempts=turn.row.attempts + 1, delay=timedelta(0))
+    return Result(turn=turn, attempts=turn.row.attempts + 1, **_FREE)
+
+
+def is_nobodys_fault(exc: BaseException) -> bool:
+    """Say whether the database ended a transaction for the sake of another one, which may happen to any run."""
+    return any(getattr(error, "sqlstate", None) in (DEADLOCK, SERIALIZATION_FAILURE) for error in (exc, exc.__cause__))
 
 
 def _decided(decision: Decision, failure: Failure) -> dict[str, Any]:

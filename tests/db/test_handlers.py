@@ -320,3 +320,23 @@ def test_a_row_without_a_recorded_reason_dies_without_one(handlers, sql):
     drain()
 
     assert DeadLetter.objects.get().error_text is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("code", ["40P01", "40001"])
+def test_a_run_that_the_database_ended_for_another_one_runs_again_and_is_not_charged(handlers, sql, code):
+    runs = []
+
+    @handles("test.Chosen", max_attempts=2)
+    def chosen(message):
+        runs.append(message.meta.attempts)
+        if len(runs) <= 3:
+            sql(f"DO $$ BEGIN RAISE EXCEPTION 'deadlock' USING ERRCODE = '{code}'; END $$")
+
+    message_id = send("test.Chosen", 1).message_id
+    drain()
+
+    assert runs == [1, 2, 3, 4]
+    assert not DeadLetter.objects.exists()
+    outcomes = DeliveryLogEntry.objects.filter(message_id=message_id).values_list("outcome", flat=True)
+    assert list(outcomes) == ["released"] * 3
