@@ -102,12 +102,12 @@ def decode_payload(json_text: str | None, raw: bytes | None, *, limits: PayloadL
 
 
 def members_of(line: bytes, *, limits: PayloadLimits) -> Mapping[str, tuple[Any, bytes]]:
-    """Return the members of a JSON object, each as its value and its exact bytes.
+    """Return the members of a JSON object, each as its value and its exact bytes; each may nest to the limit.
 
     Raises PayloadUnreadable for what is no object, and for a key that comes twice.
     """
     text = _decoded(line)
-    if not isinstance(_Parser().parse(text, limits), dict):
+    if not isinstance(_Parser().parse(text, limits, around=1), dict):
         raise PayloadUnreadable("it is not a JSON object")
     members: dict[str, tuple[Any, bytes]] = {}
     for key, value, part in _members(text):
@@ -173,8 +173,9 @@ class _Parser:
             object_pairs_hook=self._object,
         )
 
-    def parse(self, text: str, limits: PayloadLimits) -> Any:
-        if _is_deeper(text, limits.max_depth):
+    def parse(self, text: str, limits: PayloadLimits, *, around: int = 0) -> Any:
+        """Parse a text; `around`: levels that do not count, being around what is limited."""
+        if _is_deeper(text, limits.max_depth + around):
             raise PayloadUnreadable(f"it nests deeper than {limits.max_depth} levels")
         if text.startswith("\ufeff"):
             raise PayloadUnreadable("it begins with a byte order mark")
