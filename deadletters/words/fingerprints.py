@@ -30,6 +30,7 @@ _OUTWARD = re.compile(
     r"The above exception was the direct cause of|During handling of the above exception, another exception occurred"
 )
 _MIDDLE_CUT = re.compile(r"… \(cut, [\d,]+ characters\) …")
+_CUT = "… (cut, "
 _NAME = r"[^\W\d]\w*(?:\.(?:<locals>|[^\W\d]\w*))*"
 _NAMED = re.compile(rf"(?P<type>{_NAME})(?: \[(?P<code>[^\[\]]{{1,64}})\])?(?:: ?(?P<message>.*))?")
 _FOREIGN_FRAME = re.compile(r"^[ \t]+at \S", re.MULTILINE)
@@ -179,7 +180,7 @@ class _Reading:
             self._frame(_Frame(file=frame["file"], function=frame["function"].strip()))
         elif _NEXT.match(line):
             self.stack, self.begins = None, True
-        elif line.strip() and (self.begins or self.stack is not None) and not line.startswith("  "):
+        elif line.strip() and (self.begins or self.stack is not None) and not line.startswith(("  ", _CUT)):
             self._raised(line)
 
     def _frame(self, frame: _Frame) -> None:

@@ -326,6 +326,14 @@ def test_the_traceback_that_python_writes_is_the_same_fault(raising: str) -> Non
     assert is_readable(ours)
 
 
+def test_that_more_exceptions_lie_behind_than_are_recorded_is_no_exception() -> None:
+    behind = (part("OSError: x", "/a/shop/files.py:read"),)
+
+    assert value(recorded(*BASE, behind=(*behind, "… (cut, 25 exceptions in all)"))) == value(
+        recorded(*BASE, behind=behind)
+    )
+
+
 def test_an_end_that_is_cut_off_leaves_the_exceptions_that_are_whole() -> None:
     whole = recorded(*BASE, behind=(part("KeyError: 'a'", HANDLER), part("OSError: x", HANDLER)))
     end = whole.rindex("\n    call(0)")
