@@ -28,7 +28,6 @@ from queues.words.outcomes import (
 
 LOST_MESSAGE = "exceeded retry limit"
 DEADLOCK, SERIALIZATION_FAILURE = "40P01", "40001"
-_FREE: Mapping[str, Any] = {"kind": OutcomeKind.RELEASED, "delay": timedelta(0)}
 
 
 class ConnectionBroken(QueuesError):
@@ -88,7 +87,7 @@ def _run(turn: Turn, work: Work, call: Callable[[Work], None]) -> Result:
     except ConnectionBroken:
         raise
     except BaseException as exc:  # a handler that calls sys.exit() has failed; it must not end the drain uncharged
-        outcome = _FREE if is_nobodys_fault(exc) else failed(turn, exc)
+        outcome = _chosen() if is_nobodys_fault(exc) else failed(turn, exc)
     else:
         outcome = {"kind": OutcomeKind.SUCCESS}
     spent = round((time.monotonic() - clock) * 1000)
@@ -198,7 +197,12 @@ def log_without_run(source: str, rows: Sequence[Claimed], outcome: OutcomeKind) 
 
 def given_back(turn: Turn) -> Result:
     """Return a run that counts for nothing, through no fault of the message."""
-    return Result(turn=turn, attempts=turn.row.attempts + 1, **_FREE)
+    return Result(turn=turn, kind=OutcomeKind.RELEASED, attempts=turn.row.attempts + 1, delay=timedelta(0))
+
+
+def _chosen() -> Mapping[str, Any]:
+    """Return what a run that the database chose to end comes to; it waits, lest one that always is spins."""
+    return {"kind": OutcomeKind.RELEASED, "delay": timedelta(seconds=conf().backoff_base_seconds)}
 
 
 def is_nobodys_fault(exc: BaseException) -> bool:

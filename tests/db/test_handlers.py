@@ -324,7 +324,7 @@ def test_a_row_without_a_recorded_reason_dies_without_one(handlers, sql):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("code", ["40P01", "40001"])
-def test_a_run_that_the_database_ended_for_another_one_runs_again_and_is_not_charged(handlers, sql, code):
+def test_a_run_that_the_database_ended_for_another_one_runs_again_and_is_not_charged(handlers, sql, time_passes, code):
     runs = []
 
     @handles("test.Chosen", max_attempts=2)
@@ -334,7 +334,9 @@ def test_a_run_that_the_database_ended_for_another_one_runs_again_and_is_not_cha
             sql(f"DO $$ BEGIN RAISE EXCEPTION 'deadlock' USING ERRCODE = '{code}'; END $$")
 
     message_id = send("test.Chosen", 1).message_id
-    drain()
+    for _ in range(4):
+        drain()
+        time_passes()
 
     assert runs == [1, 2, 3, 4]
     assert not DeadLetter.objects.exists()
