@@ -8,6 +8,7 @@ from django.db import connection
 from deadletters.models import FailureGroup, GroupFingerprint
 from deadletters.queries import letters
 from deadletters.words.filters import LetterFilter
+from queues import NewMessage, send_many
 from tests.factories import NOON
 
 pytestmark = pytest.mark.django_db
@@ -107,6 +108,41 @@ def test_the_due_scan_among_100_000_letters_of_all_states_is_an_index_scan(lette
     sequential, by_index = (a - b for a, b in zip(reads_of("wh_dead_letters", sql), before, strict=True))
     assert (len(due), sequential) == (200, 0)
     assert by_index <= 210
+
+
+MOVE_ALL = """
+    SELECT m.* FROM move_batch_to_dead_letters('wh_inbox', (
+        SELECT jsonb_agg(jsonb_build_object(
+                   'source_id', message_id, 'failure_reason', 2,
+                   'failure_detail', '{"subjects": [{"type": "order", "id": "42"}]}'::jsonb)) FROM wh_inbox),
+        NULL, 'g') m
+"""
+
+
+def test_a_move_and_a_recovery_among_100_000_letters_read_no_whole_table(letters_100_000, sql):
+    tables = ("wh_dead_letters", "dead_letter_subjects", "dead_letter_deaths")
+    sql(
+        "INSERT INTO dead_letter_subjects (dead_letter_id, position, type, id, subject_key)"
+        " SELECT dead_letter_id, 1, 'order', '42', dead_letter_subject_key('order', '42') FROM wh_dead_letters"
+    )
+    sql(
+        "INSERT INTO dead_letter_deaths (dead_letter_id, number, generation, cause, failure_reason, attempts)"
+        " SELECT dead_letter_id, 1, 'g', 'terminal', 2, 1 FROM wh_dead_letters"
+    )
+    sql("ANALYZE dead_letter_subjects, dead_letter_deaths")
+    send_many([NewMessage(type="test.Any", payload=n) for n in range(50)])
+    before = [reads_of(table, sql) for table in tables]
+
+    moved = sql(MOVE_ALL)
+    for row in moved:
+        sql("SELECT recover_dead_letter(%s, 'ann')", row["dead_letter_id"])
+    sql("SELECT settle_recovered(%s)", [row["dead_letter_id"] for row in moved])
+
+    assert len(moved) == 50
+    for table, was in zip(tables, before, strict=True):
+        sequential, by_index = (a - b for a, b in zip(reads_of(table, sql), was, strict=True))
+        assert sequential == 0, table
+        assert by_index <= 50 * 20, table
 
 
 def a_group_of(fingerprint):
