@@ -41,4 +41,4 @@ def _shown(key: str, value: Any) -> str:
         return str(GroupState(value).label).lower()
     if key == "quiet_until":
         return f"{str(value)[:16].replace('T', ' ')} UTC"
-    return str(value)[:200].replace("_", " ") if not key else str(value)[:200]
+    return str(value)[:100].replace("_", " ") if not key else str(value)[:100]

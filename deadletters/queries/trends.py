@@ -39,9 +39,11 @@ SPANS: Mapping[str, Span] = {
 }
 
 
-def chosen(name: str) -> Span:
-    """Return the span of a name; the shortest for one that is not known."""
-    return SPANS.get(name, SPANS["24h"])
+def chosen(name: str, last_seen_at: datetime, *, now: datetime) -> Span:
+    """Return the span of a name; for one that is not known the shortest that shows the last death."""
+    spans = list(SPANS.values())
+    reaching = (span for span in spans if span.axis(now).start <= last_seen_at)
+    return SPANS.get(name) or next(reaching, spans[-1])
 
 
 def of_fingerprints(fingerprints: Sequence[Fingerprint], span: Span, *, now: datetime) -> Bars:

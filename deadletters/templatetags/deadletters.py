@@ -186,9 +186,9 @@ def query(filters: ListFilter, **changes: Any) -> str:
 @register.simple_tag
 def group_state(group: FailureGroup) -> SafeString:
     """Render the state of a group's triage as a chip with a shape."""
-    known = group.state if group.state in GroupState.values else GroupState.ONGOING
-    name = GroupState(known).label if known == group.state else group.state
-    return format_html('<span class="chip group-{}">{}{}</span>', known, icon(f"group-{known}"), name)
+    known = GroupState(group.state)
+    name = "Fixed" if known is GroupState.FIXED else known.label
+    return format_html('<span class="chip group-{}">{}{}</span>', known.value, icon(f"group-{known.value}"), name)
 
 
 @register.filter

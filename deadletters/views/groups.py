@@ -171,7 +171,7 @@ def _refused(
 def _page(request: HttpRequest, found: FailureGroup, *, status: int = 200, **more: Any) -> HttpResponse:
     now = timezone.now()
     fingerprints = groups.fingerprints_of(found)
-    span = trends.chosen(request.GET.get("trend", ""))
+    span = trends.chosen(request.GET.get("trend", ""), found.last_seen_at, now=now)
     newest = groups.newest_letters(fingerprints)
     filters = LetterFilter(group=str(found.group_id))
     context = {
