@@ -63,6 +63,9 @@ class FailureGroup(models.Model):
             models.Index(name="failure_groups_to_name", fields=["group_id"], condition=Q(title="")),
         ]
 
+    def __str__(self) -> str:
+        return f"group {self.group_id}"
+
 
 class GroupFingerprint(models.Model):
     """A fingerprint of a group; several when groups were merged or a fault was fingerprinted anew."""
@@ -70,17 +73,21 @@ class GroupFingerprint(models.Model):
     pk = models.CompositePrimaryKey("fingerprint", "version")
     fingerprint = models.CharField(max_length=16)
     version = models.SmallIntegerField()
-    group = models.ForeignKey(FailureGroup, models.CASCADE, related_name="fingerprints")
+    group = models.ForeignKey(FailureGroup, models.CASCADE, db_index=False, related_name="fingerprints")
 
     class Meta:
         db_table = "group_fingerprints"
+        indexes = [
+            # The fingerprints of one group, to find its letters and counts.
+            models.Index(name="group_fingerprints_of_group", fields=["group"]),
+        ]
 
 
 class GroupAlias(models.Model):
     """The id of a group that was merged into another: old links keep working."""
 
     alias = models.UUIDField(primary_key=True)
-    group = models.ForeignKey(FailureGroup, models.CASCADE, related_name="aliases")
+    group = models.ForeignKey(FailureGroup, models.CASCADE, db_index=False, related_name="aliases")
     merged_by = models.TextField()
     merged_at = models.DateTimeField(db_default=Now())
 
@@ -88,6 +95,10 @@ class GroupAlias(models.Model):
         db_table = "group_aliases"
         verbose_name = "group alias"
         verbose_name_plural = "group aliases"
+        indexes = [
+            # What was merged into one group.
+            models.Index(name="group_aliases_of_group", fields=["group"]),
+        ]
 
 
 class GroupCount(models.Model):

@@ -42,6 +42,9 @@ class SourcePause(models.Model):
             ),
         ]
 
+    def __str__(self) -> str:
+        return f"pause of {self.get_source_display()} {self.value}".strip()
+
 
 class CircuitState(models.TextChoices):
     """Whether messages are sent to a destination."""
@@ -54,7 +57,8 @@ class CircuitState(models.TextChoices):
 class Destination(models.Model):
     """The circuit of one destination of the outbox: its backlog burns no attempts while it is open."""
 
-    name = models.CharField(max_length=500, primary_key=True)
+    id = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=500)
     state = models.TextField(choices=CircuitState, db_default=CircuitState.CLOSED)
     failures = models.IntegerField(db_default=0)
     opened_at = models.DateTimeField(null=True)
@@ -65,6 +69,8 @@ class Destination(models.Model):
     class Meta:
         db_table = "destination_circuits"
         constraints = [
+            # A destination's circuit, before each publish.
+            models.UniqueConstraint(name="destination_circuits_once", fields=["name"]),
             models.CheckConstraint(
                 name="destination_circuits_open_has_times",
                 condition=Q(state=CircuitState.CLOSED) | Q(opened_at__isnull=False, retry_at__isnull=False),

@@ -7,7 +7,9 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from deadletters.models import AfterBudget, Disposition, RecoveryStatus
 from deadletters.sql import KEPT
+from deadletters.words import policies
 from queues.sql import WORK_TABLES as WORK
 
 ROOT = Path(__file__).parents[2]
@@ -144,3 +146,24 @@ def test_the_database_refuses_to_change_the_audit(change):
     record(actor=Actor(name="ann"), action="recover")
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(change)
+
+
+@pytest.mark.django_db
+def test_every_index_and_check_of_ours_has_a_name_that_somebody_chose():
+    ours = "tablename !~ '^(auth|django)_' AND schemaname = 'public'"
+    made_up = rows(f"SELECT indexname FROM pg_indexes WHERE {ours} AND indexname ~ '_[0-9a-f]{{8}}(_|$)'")
+
+    assert made_up == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("table", "ours"),
+    [
+        (RecoveryStatus, policies.Status),
+        (Disposition, policies.Disposition),
+        (AfterBudget, policies.AfterBudget),
+    ],
+)
+def test_words_and_tables_know_the_same_values(table, ours):
+    assert sorted(table.values) == sorted(ours)
