@@ -7,7 +7,7 @@ from random import Random
 
 from deadletters.demo.seeding.oddities import ODD_FAULTS
 from deadletters.demo.seeding.texts import NUMBER, Fault, traceback_of
-from deadletters.words.fingerprints import fingerprint, is_readable
+from deadletters.words.fingerprints import fingerprint
 from queues.words.outcomes import Cause, FailureReason
 
 STEADY_SHARE = 0.6
@@ -174,13 +174,12 @@ def _seeded(number: int, fault: Fault, is_passing: bool, random: Random) -> Seed
         begins = random.choice((random.uniform(0.002, 0.04), random.uniform(0.04, 0.98)))
         ends = 0.0 if random.random() < 0.3 else begins * random.uniform(0.3, 0.97)
     text = None if fault.error is None else fault.error.replace(NUMBER, "100001")
-    by_database = text is not None and text.strip() and not is_readable(text)
     known = fingerprint(text, cause=fault.cause, reason=int(fault.reason))
     return SeededFault(
         number=number,
         fault=fault,
-        fingerprint=None if by_database else known.value,
-        version=None if by_database else known.version,
+        fingerprint=None if fault.is_foreign else known.value,
+        version=None if fault.is_foreign else known.version,
         ends=ends,
         begins=begins,
     )

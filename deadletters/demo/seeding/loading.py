@@ -1,9 +1,12 @@
 """Writes made-up letters: set-based, a transaction for each batch, through the tables and triggers of all letters."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +19,7 @@ from deadletters.models import DeadLetter
 
 HERE = Path(__file__).parent
 BATCH = 20_000
+CONNECTIONS = 2
 SPAN = timedelta(days=30)
 BUILDS = [f"shop-{number}" for number in range(140, 152)]
 """The builds on which the letters died, each for a part of the span."""
@@ -47,16 +51,62 @@ def is_written(plan: Plan) -> bool:
 
 
 def load(plan: Plan, *, said: Callable[[int], None]) -> None:
-    """Write the letters of a plan; `said` is called with their number after each batch."""
-    _prepare(seeded_faults(plan.groups, seed=plan.seed))
-    values = _values(plan)
-    for first in range(1, plan.count + 1, BATCH):
-        last = min(first + BATCH - 1, plan.count)
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL work_mem = '{WORK_MEM}'; SET LOCAL synchronous_commit = off")
-            for name in ("letters", "after"):
-                cursor.execute((HERE / f"{name}.sql").read_text(), {**values, "first": first, "last": last})
-        said(last)
+    """Write the letters of a plan, on several connections at once; `said` is told how many are done."""
+    work = _Work(plan=plan, firsts=deque(range(1, plan.count + 1, BATCH)), said=said)
+    if len(work.firsts) == 1:
+        work.write()
+    else:
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            writers = [pool.submit(work.write_and_close) for _ in range(CONNECTIONS)]
+            try:
+                for writer in writers:
+                    writer.result()
+            finally:
+                work.firsts.clear()  # after a fault, or an interruption, nobody begins another batch
+    _prepare([])
+    with transaction.atomic():
+        _execute("recovering", _values(plan))
+
+
+@dataclass
+class _Work:
+    """What the writers share. `firsts`: what the batches that are left begin with."""
+
+    plan: Plan
+    firsts: deque[int]
+    said: Callable[[int], None]
+    done: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def write(self) -> None:
+        """Write batches as long as there are any."""
+        _prepare(seeded_faults(self.plan.groups, seed=self.plan.seed))
+        values = _values(self.plan)
+        while first := self._next():
+            last = min(first + BATCH - 1, self.plan.count)
+            with transaction.atomic():
+                _execute("letters", {**values, "first": first, "last": last})
+            with self.lock:
+                self.done += last - first + 1
+                self.said(self.done)
+
+    def write_and_close(self) -> None:
+        try:
+            self.write()
+        finally:
+            connection.close()
+
+    def _next(self) -> int | None:
+        try:
+            return self.firsts.popleft()
+        except IndexError:
+            return None
+
+
+def _execute(name: str, values: Mapping[str, Any]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL work_mem = '{WORK_MEM}'; SET LOCAL jit = off; SET LOCAL synchronous_commit = off")
+        cursor.execute((HERE / f"{name}.sql").read_text(), values)
 
 
 def fold() -> int:

@@ -29,6 +29,7 @@ def _odd(
     destination: str | None = None,
     perspective: str | None = None,
     attempts: int = 10,
+    is_foreign: bool = False,
 ) -> Fault:
     return Fault(
         source=source,
@@ -39,6 +40,7 @@ def _odd(
         error=error,
         destination=destination,
         perspective=perspective,
+        is_foreign=is_foreign,
     )
 
 
@@ -62,6 +64,7 @@ def _names_and_texts() -> Iterator[Fault]:
         "System.InvalidOperationException: order {n}\r\n   at Shop.Orders.Place(Order order)\r\n   at Shop.Host.Run()",
         message_type="Shop.Orders.PlaceOrder, Shop",
         reason=5,
+        is_foreign=True,
     )
     for place_of_bug in ("read_total", "read_totals"):
         yield _odd(

@@ -22,6 +22,8 @@ class Fault:
     error: str | None
     destination: str | None = None
     perspective: str | None = None
+    is_foreign: bool = False
+    """Moved by a service in another language: without a fingerprint, for which the database makes one."""
 
 
 def traceback_of(says: str, frames: Sequence[tuple[str, str]], *, behind: str = "") -> str:

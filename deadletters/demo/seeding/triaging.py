@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from hashlib import sha256
+from uuid import UUID
 
 from django.db.models.functions import Now
 
@@ -45,6 +46,6 @@ def _triaged(drawn: int) -> dict[str, object]:
     }
 
 
-def _note(group_id: object, drawn: int) -> None:
+def _note(group_id: UUID, drawn: int) -> None:
     texts = ("The bank is told.", "Comes with every deploy of the label printer.", "Only guests, never customers?")
     Note.objects.create(group_id=group_id, text=texts[drawn % len(texts)], author=PEOPLE[drawn % len(PEOPLE)])
