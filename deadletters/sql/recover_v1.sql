@@ -71,7 +71,7 @@ LANGUAGE sql STABLE AS $$
     SELECT l.dead_letter_id
       FROM wh_dead_letters l
      WHERE l.recovery_status = 0 AND l.superseded_by IS NULL AND l.next_recovery_at <= p_now
-       AND l.operator_disposition IN (0, 1) AND coalesce(l.quiet_until <= p_now, true)
+       AND (l.operator_disposition = 1 OR l.operator_disposition = 0 AND coalesce(l.quiet_until <= p_now, true))
      ORDER BY l.next_recovery_at, l.dead_letter_id
      LIMIT p_limit
 $$;

@@ -59,8 +59,7 @@ TRANSITIONS: Mapping[tuple[Status, Event], Status] = {
     # A fact, whatever was decided meanwhile.
     **{(status, Event.HANDLED): Status.RECOVERED for status in Status},
     # Without a decision of a person; with one see `status_after_death`.
-    **{(status, Event.DIED): Status.PENDING for status in Status if status is not Status.PERMANENTLY_FAILED},
-    (Status.PERMANENTLY_FAILED, Event.DIED): Status.PERMANENTLY_FAILED,
+    **{(status, Event.DIED): Status.PENDING for status in Status},
     (Status.RECOVERING, Event.NO_ANSWER): Status.HELD,
     # While its message is under way only what a person decided is kept.
     **{(Status.RECOVERING, event): Status.RECOVERING for event in _DECIDED_IN_FLIGHT},

@@ -10,6 +10,7 @@ from queues.models import DeliveryLogEntry
 from queues.testing import drain
 from queues.words.outcomes import FailureReason
 from tests.db.conftest import at_once
+from tests.factories import a_letter
 
 
 @pytest.fixture
@@ -222,3 +223,30 @@ def test_the_classified_reason_crosses_and_not_always_the_spent_budget(handlers,
     drain()
 
     assert DeadLetter.objects.get().failure_reason == reason
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("change", "is_due"),
+    [
+        ("", True),
+        ("next_recovery_at = NULL", False),
+        ("next_recovery_at = now() + interval '1 minute'", False),
+        ("recovery_status = 1", False),
+        ("recovery_status = 2", False),
+        ("recovery_status = 4", False),
+        ("recovery_status = 3, recovered_at = now()", False),
+        ("operator_disposition = 2", False),
+        ("quiet_until = now() + interval '1 hour'", False),
+        ("quiet_until = now() - interval '1 hour'", True),
+        ("quiet_until = now() + interval '1 hour', operator_disposition = 1", True),
+        ("superseded_by = gen_random_uuid()", False),
+    ],
+)
+def test_what_is_due_to_the_schedule(change, is_due, sql):
+    a_letter()
+    sql("UPDATE wh_dead_letters SET next_recovery_at = now() - interval '1 second'")
+    if change:
+        sql(f"UPDATE wh_dead_letters SET {change}")
+
+    assert bool(sql("SELECT due_dead_letters(10)")) == is_due
