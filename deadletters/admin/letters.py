@@ -10,7 +10,7 @@ from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
-from deadletters.admin.reading import MAX_ROWS, ReadingAdmin, cause_of, letter_of, link, reason_of
+from deadletters.admin.reading import MAX_ROWS, ReadingAdmin, cause_of, letter_of, link, reason_of, words
 from deadletters.admin.triaging import TriageAdmin, TriageForm, line
 from deadletters.models import DeadLetter, DeadLetterDeath, Disposition, RecoveryStatus
 from deadletters.queries import counts
@@ -33,7 +33,7 @@ class ReasonFilter(admin.SimpleListFilter):
     parameter_name = "failure_reason"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        return [(str(reason.value), reason_name(reason).replace("_", " ")) for reason in FailureReason]
+        return [(str(reason.value), words(reason_name(reason))) for reason in FailureReason]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
         known = {str(reason.value) for reason in FailureReason}
@@ -60,8 +60,8 @@ class DeadLetterAdmin(TriageAdmin):
     ordering = ("-dead_lettered_at", "-dead_letter_id")
     list_filter = ("recovery_status", ReasonFilter)
     list_display = (
-        "dead_letter_id", "message_type", reason_of, "recovery_status", "operator_disposition", "owner", "deaths",
-        "dead_lettered_at", masked("error_line", "error", limit=MAX_LINE),
+        "dead_letter_id", "message_type", "recovery_status", "dead_lettered_at",
+        masked("error_line", "error", limit=MAX_LINE), reason_of, "operator_disposition", "owner", "deaths",
     )  # fmt: skip
     triaged = ("owner", "operator_disposition", "quiet_until", "quiet_until_generation")
     facts = (
@@ -114,14 +114,18 @@ class DeadLetterAdmin(TriageAdmin):
         """Return the letter's deaths, the latest first."""
         columns = ("id", "number", "dead_lettered_at", "cause", "attempts", "generation", "verdict", "verdict_at")
         deaths = letter.death_rows.order_by("-number").values_list(*columns)[:MAX_ROWS]
-        rows = [(link("deadletterdeath", key), *rest) for key, *rest in deaths]
+        rows = [
+            (link("deadletterdeath", key), number, at, words(cause), attempts, build, words(verdict or ""), answered_at)
+            for key, number, at, cause, attempts, build, verdict, answered_at in deaths
+        ]
         return table(("id", "number", "at", "cause", "attempts", "build", "verdict", "verdict at"), rows)
 
     @admin.display(description="payload versions")
     def payloads_of(self, letter: DeadLetter) -> str:
         """Return who edited the payload when and why; the payloads are on the letter's page."""
         columns = ("version", "edited_by", "at", "reason")
-        return table(columns, list(letter.payloads.order_by("version").values_list(*columns)[:MAX_ROWS]))
+        rows = letter.payloads.order_by("version").values_list(*columns)[:MAX_ROWS]
+        return table(("version", "edited by", "at", "reason"), list(rows))
 
     @admin.display(description="notes")
     def notes_of(self, letter: DeadLetter) -> str:

@@ -11,6 +11,7 @@ from django.utils.html import format_html
 
 from deadletters.words import access
 from deadletters.words.filters import reason_name
+from queues.admin.reading import EMPTY
 from queues.admin.reading import ReadingAdmin as BoundedAdmin
 
 MAX_ROWS = 100
@@ -25,9 +26,9 @@ class ReadingAdmin(BoundedAdmin):
 
 
 def link(model: str, key: UUID | int | None) -> str:
-    """Return a key as a link to its page in the admin; a dash for none."""
+    """Return a key as a link to its page in the admin; EMPTY for none."""
     if key is None:
-        return "–"
+        return EMPTY
     try:
         return format_html('<a href="{}">{}</a>', reverse(f"admin:deadletters_{model}_change", args=[key]), key)
     except NoReverseMatch:  # a host's own admin site
@@ -55,10 +56,15 @@ def run_of(row: Any) -> str:
 @admin.display(description="failure reason")
 def reason_of(row: Any) -> str:
     """Name the row's failure reason."""
-    return reason_name(row.failure_reason).replace("_", " ")
+    return words(reason_name(row.failure_reason))
+
+
+def words(name: str) -> str:
+    """Return a name of the code as words."""
+    return name.replace("_", " ")
 
 
 @admin.display(description="cause")
 def cause_of(row: Any) -> str:
     """Say the row's cause in words."""
-    return (row.cause or "not recorded").replace("_", " ")
+    return words(row.cause or "not recorded")

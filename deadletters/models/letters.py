@@ -164,6 +164,9 @@ class DeadLetter(models.Model):
             ),
         ]
 
+    def __str__(self) -> str:
+        return f"letter {self.dead_letter_id}"
+
 
 class DeadLetterPayload(models.Model):
     """A payload version of a dead letter: 1 is the original, kept when the first edit is made."""

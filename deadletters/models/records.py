@@ -102,6 +102,9 @@ class LegalHold(models.Model):
             models.Index(name="legal_holds_in_force", fields=["placed_at"], condition=Q(lifted_at=None)),
         ]
 
+    def __str__(self) -> str:
+        return f"hold {self.pk}"
+
 
 class SavedView(models.Model):
     """A filter that a person keeps under a name, for themselves or for everybody."""

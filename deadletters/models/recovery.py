@@ -43,6 +43,9 @@ class RecoveryPolicy(models.Model):
             ),
         ]
 
+    def __str__(self) -> str:
+        return self.name
+
 
 class RunKind(models.TextChoices):
     """Who began a run."""
@@ -123,6 +126,9 @@ class RecoveryRun(models.Model):
             # What was tried on a group before.
             models.Index(name="recovery_runs_of_group", fields=["group_id", "-created_at"]),
         ]
+
+    def __str__(self) -> str:
+        return f"run {self.run_id}"
 
 
 class ItemState(models.TextChoices):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import display_for_value
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import Field, ForeignKey, Model, Q, QuerySet
@@ -21,6 +22,8 @@ MAX_TEXT = 4_000
 
 MAX_LINE = 120
 """Characters of a text that are shown in a list."""
+
+EMPTY = "-"
 
 if TYPE_CHECKING:
     _Admin = admin.ModelAdmin[Any]
@@ -95,7 +98,8 @@ class ReadingAdmin(_Admin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:  # noqa: ARG002 - Django gives them
         if self.columns:
             return list(self.columns)
-        return [field.attname for field in self.opts.concrete_fields if field.name not in self.heavy]
+        shown = [field for field in self.opts.concrete_fields if field.name not in self.heavy]
+        return [field.attname for field in sorted(shown, key=lambda field: not field.primary_key)]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return self.get_fields(request, obj)
@@ -117,9 +121,9 @@ def masked(name: str, label: str = "", *, limit: int = MAX_TEXT) -> Any:
     """Return an admin column that shows a text column cut and with its secrets masked."""
 
     @admin.display(description=label or name.replace("_", " "))
-    def shown(row: Any) -> str | None:
+    def shown(row: Any) -> str:
         text = getattr(row, name)
-        return None if text is None else mask_text(cut(text, limit))
+        return EMPTY if text is None else mask_text(cut(text, limit))
 
     return shown
 
@@ -128,19 +132,19 @@ def masked_json(name: str, label: str = "") -> Any:
     """Return an admin column that shows a JSON column, one that this program wrote, masked and cut."""
 
     @admin.display(description=label or name.replace("_", " "))
-    def shown(row: Any) -> str | None:
+    def shown(row: Any) -> str:
         value = getattr(row, name)
-        return None if value is None else cut(json.dumps(mask(value), ensure_ascii=False), MAX_TEXT)
+        return EMPTY if value is None else cut(json.dumps(mask(value), ensure_ascii=False), MAX_TEXT)
 
     return shown
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> SafeString | str:
-    """Return rows of another table as an HTML table, or "" when there are none."""
+    """Return rows of another table as an HTML table, or EMPTY when there are none."""
     if not rows:
-        return ""
+        return EMPTY
     head = format_html_join("", '<th scope="col">{}</th>', ((heading,) for heading in headings))
-    cells = (format_html_join("", "<td>{}</td>", (("–" if v is None else v,) for v in row)) for row in rows)
+    cells = (format_html_join("", "<td>{}</td>", ((display_for_value(value, EMPTY),) for value in row)) for row in rows)
     body = format_html_join("", "<tr>{}</tr>", ((row,) for row in cells))
     return format_html("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", head, body)
 

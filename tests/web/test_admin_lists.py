@@ -41,20 +41,19 @@ FILL = {
     " SELECT gen_random_uuid(), 'wh_inbox', gen_random_uuid(), 't', '{}', mod(n, 4), 1, '', now() - n * interval '1 s',"
     " (ARRAY[0, 2])[1 + mod(n, 2)], gen_random_uuid(), md5(n::text)::char(16), 2",
     DeadLetterDeath: "(dead_letter_id, number, generation, cause, failure_reason, attempts)"
-    " SELECT (SELECT dead_letter_id FROM wh_dead_letters OFFSET n - 1 LIMIT 1), n, '', 'operator', 99, 1",
+    " SELECT (ARRAY(SELECT dead_letter_id FROM wh_dead_letters))[n], n, '', 'operator', 99, 1",
     FailureGroup: "(group_id, title, last_seen_at) SELECT gen_random_uuid(), 't', now() - n * interval '1 s'",
     GroupDelta: "(fingerprint, version, source_table, recovery_status, operator_disposition, n)"
     " SELECT md5(n::text)::char(16), 2, 'wh_inbox', 0, 0, 1",
     SubjectDelta: "(subject_key, subject_type, subject_id, recovery_status, n)"
     " SELECT gen_random_uuid(), 'order', n::text, 0, 1",
-    Note: "(dead_letter_id, text, author)"
-    " SELECT (SELECT dead_letter_id FROM wh_dead_letters OFFSET n - 1 LIMIT 1), 't', 'olga'",
+    Note: "(dead_letter_id, text, author) SELECT (ARRAY(SELECT dead_letter_id FROM wh_dead_letters))[n], 't', 'olga'",
     OperatorAction: "(at, actor, action, dead_letter_id)"
     " SELECT now() - n * interval '1 s', 'a', 'b', gen_random_uuid()",
     RecoveryRun: "(run_id, kind, scope, plan, actor, created_at)"
     " SELECT gen_random_uuid(), 'person', '{}', '{}', 'olga', now() - n * interval '1 s'",
     RecoveryItem: "(item_id, run_id, dead_letter_id, place, life, row_version)"
-    " SELECT gen_random_uuid(), (SELECT run_id FROM recovery_runs OFFSET n - 1 LIMIT 1), gen_random_uuid(), n, 1, 1",
+    " SELECT gen_random_uuid(), (ARRAY(SELECT run_id FROM recovery_runs))[n], gen_random_uuid(), n, 1, 1",
     InboxMessage: "(message_id, message_type, event_data, stream_id)"
     " SELECT gen_random_uuid(), 't', '{}', gen_random_uuid()",
     OutboxMessage: "(message_id, message_type, event_data, stream_id)"
@@ -146,21 +145,18 @@ def test_a_filter_of_letters_is_answered_by_its_index(admin_client, many, query)
     assert "Sort" not in plan_of(page)
 
 
-@pytest.mark.parametrize("model", TABLES, ids=lambda model: model.__name__)
 @pytest.mark.parametrize("term", ["x", "%", "{0}", "9" * 60, "0" * 32, "é\N{SNOWMAN}", "a b 'c", '"', "\x00", "1,2"])
-def test_a_search_for_anything_is_a_page(admin_client, model, term):
-    response = admin_client.get(address(model, "changelist"), {"q": term})
+def test_a_search_for_anything_is_a_page(admin_client, term):
+    for model in TABLES:
+        assert admin_client.get(address(model, "changelist"), {"q": term}).status_code == 200, model
 
-    assert response.status_code == 200
 
-
-@pytest.mark.parametrize("model", TABLES, ids=lambda model: model.__name__)
-def test_an_address_spells_out_no_column_that_is_not_filtered_by(admin_client, model):
+def test_an_address_spells_out_no_column_that_is_not_filtered_by(admin_client):
     """Else a masked value is guessed letter by letter, and a scan is had for the asking."""
-    text = next((f.name for f in model._meta.fields if f.get_internal_type() in ("TextField", "CharField")), "pk")
-
-    for lookup in (f"{text}__startswith", f"{text}__regex", "pk__in"):
-        assert admin_client.get(address(model, "changelist"), {lookup: "a"}).status_code == 400
+    for model in TABLES:
+        text = next((f.name for f in model._meta.fields if f.get_internal_type() in ("TextField", "CharField")), "pk")
+        for lookup in (f"{text}__startswith", f"{text}__regex", "pk__in"):
+            assert admin_client.get(address(model, "changelist"), {lookup: "a"}).status_code == 400, model
 
 
 @pytest.mark.parametrize("query", ["?_facets=True", "?all=", "?p=9999", "?e=1", "?o=-1.2", "?p=x"])
