@@ -161,6 +161,7 @@ QUEUES = {
     "DRAIN_SECONDS": DRAIN_SECONDS,
     "TIME_LIMIT_SECONDS": HANDLER_SECONDS,
     "SERVICE": env.text("DEADLETTERS_SERVICE", "deadletters"),
+    "ROUTES": {"shop.warehouse": "inbox"},  # the demo shop's
 }
 
 LOG_LEVEL = env.choice("DEADLETTERS_LOG_LEVEL", default="INFO", among=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))

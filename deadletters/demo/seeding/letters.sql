@@ -50,7 +50,7 @@ WITH chosen AS MATERIALIZED (
     SELECT t.*, coalesce(b.body, (
                -- Read from a text: half the work of building it.
                '{"order_id": "' || t.order_number || '", "customer": "customer-' || mod(t.n, 5003)
-               || '", "email": "customer-' || mod(t.n, 5003) || '@mail.example", "mood": "fine", "cents": 1999,'
+               || '", "email": "customer-' || mod(t.n, 5003) || '@mail.example", "fate": "fine", "cents": 1999,'
                '"card_number": "4242 4242 4242 4242", "warehouse": "north",'
                '"address": {"street": "1 Harbour Street", "city": "Zürich", "country": "CH"},'
                '"lines": [{"sku": "sku-' || mod(t.n, 307) || '", "quantity": 2, "cents": 1999}]}')::jsonb) AS body,

@@ -83,9 +83,7 @@ def _without_text() -> Iterator[Fault]:
 
 
 def _causes() -> Iterator[Fault]:
-    yield _odd(
-        "exceeded retry limit", cause=Cause.WORKER_LOST, reason=6, message_type="shop.ResizePictures", attempts=2
-    )
+    yield _odd("exceeded retry limit", cause=Cause.WORKER_LOST, reason=6, message_type="shop.ResizePicture", attempts=2)
     yield _odd("asked to run again after 3:00:00", cause=Cause.DELAY_CAP, message_type="shop.ChargeCard", attempts=101)
     yield _odd("No live worker handles messages of type shop.OldCommand.", cause=Cause.NO_HANDLER, attempts=0)
     yield _odd("The payload cannot be read: NaN is not JSON", cause=Cause.UNREADABLE, reason=3, attempts=0)

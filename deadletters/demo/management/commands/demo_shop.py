@@ -16,7 +16,7 @@ from queues import send
 
 log = structlog.get_logger(__name__)
 
-MESSAGES_PER_ORDER = 3
+MESSAGES_PER_ORDER = 11
 
 
 class Command(BaseCommand):
