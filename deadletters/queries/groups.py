@@ -55,6 +55,14 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Suggestions:
+    """What the filter's fields may be filled with."""
+
+    types: Sequence[str] = ()
+    owners: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class SourceCount:
     """How many letters of a group come from a source, by recovery status; what is 0 is missing."""
 
@@ -174,10 +182,11 @@ def newest_letters(fingerprints: Sequence[Fingerprint], limit: int = SUBJECT_SAM
     return [letter.dead_letter_id for letter in newest]
 
 
-def owners_in_use(limit: int = 50) -> Sequence[str]:
-    """Return owners of the groups that were last seen, for suggestions."""
-    sample = FailureGroup.objects.order_by("-last_seen_at", "-group_id").values_list("owner", flat=True)[:1000]
-    return sorted({owner for owner in sample if owner})[:limit]
+def suggestions(limit: int = 50) -> Suggestions:
+    """Return types and owners of the groups that were last seen."""
+    recent = FailureGroup.objects.order_by("-last_seen_at", "-group_id").values_list("message_type", "owner")[:1000]
+    types, owners = {kind for kind, _ in recent if kind}, {owner for _, owner in recent if owner}
+    return Suggestions(types=sorted(types)[:limit], owners=sorted(owners)[:limit])
 
 
 def _needs_looking(filters: GroupFilter) -> bool:

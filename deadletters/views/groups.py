@@ -1,7 +1,7 @@
 """The list of failure groups, one group, and its triage."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -48,8 +48,7 @@ class ListContext:
     now: datetime
     error: str = ""
     nothing_ever: bool = False
-    types: Sequence[str] = ()
-    owners: Sequence[str] = ()
+    suggestions: groups.Suggestions = field(default_factory=groups.Suggestions)
     states: Any = tuple(GROUP_STATES)
     sorts: Any = tuple(GROUP_SORTS)
     sizes: Any = SIZES
@@ -67,15 +66,13 @@ def group_list(request: HttpRequest) -> HttpResponse:
         context = ListContext(filters=GroupFilter(), page=None, typed=request.GET.dict(), now=now, error=str(exc))
         return _render(request, template, vars(context), status=400)
     page = groups.page(filters, now=now)
-    whole = template == "list.html"
     context = ListContext(
         filters=filters,
         page=page,
         typed=vars(filters),
         now=now,
         nothing_ever=not page.rows and filters.is_empty and not filters.after,
-        types=letters.types_in_use() if whole else (),
-        owners=groups.owners_in_use() if whole else (),
+        suggestions=groups.suggestions() if template == "list.html" else groups.Suggestions(),
     )
     here = filters.query(after=str(filters.after or ""))
     return push_url(_render(request, template, vars(context)), f"{request.path}?{here}" if here else request.path)

@@ -4,22 +4,42 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from deadletters.models import DeadLetter, Note, OperatorAction, RecoveryStatus
+from deadletters import counting, urls
+from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryStatus
 from tests.factories import PASSWORD, a_letter, a_user
 from tests.web.conftest import HTMX
 
 pytestmark = pytest.mark.django_db
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
-ACTIONS = ("recover", "add_note")
-PAGES = ("letter", "live")
+ACTIONS = ("recover", "add_note", "triage_letter", "decide", "triage_group", "add_group_note")
+OF_A_LETTER = ("letter", "live", "recover", "add_note", "triage_letter", "decide")
+OF_A_GROUP = ("group", "triage_group", "add_group_note")
+READ = ("letters", "newer", "letter", "groups", "group", "subjects", "subject")
+NAMES = ("home", "live", "group_of", *READ, *ACTIONS)
+ELSEWHERE = {"patterns", "healthz", "readyz"}
+"""Open to all, or to nobody; exports have tests of their own."""
 
 
 def address(name, letter):
-    return reverse(f"deadletters:{name}", args=[letter.pk] if name in ACTIONS + PAGES else [])
+    if name in OF_A_GROUP:
+        counting.fold()
+        return reverse(f"deadletters:{name}", args=[FailureGroup.objects.get().pk])
+    if name == "group_of":
+        return reverse("deadletters:group_of", args=[letter.error_fingerprint])
+    query = "?type=order&id=1" if name == "subject" else ""
+    return reverse(f"deadletters:{name}", args=[letter.pk] if name in OF_A_LETTER else []) + query
 
 
-@pytest.mark.parametrize("name", ["home", "letters", "newer", "letter", "live", "recover", "add_note"])
+def test_every_address_is_in_this_table():
+    named = {
+        pattern.name for pattern in urls.urlpatterns if "export" not in pattern.name and "payload" not in pattern.name
+    }
+
+    assert named == set(NAMES) | ELSEWHERE
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_stranger_gets_403_by_any_method_and_header(signed_in, stranger, name, method):
     browser, letter = signed_in(stranger), a_letter(error="the secret of the letter")
@@ -30,7 +50,7 @@ def test_a_stranger_gets_403_by_any_method_and_header(signed_in, stranger, name,
         assert b"the secret of the letter" not in response.content
 
 
-@pytest.mark.parametrize("name", ["home", "letters", "newer", "letter", "live", "recover", "add_note"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("method", METHODS)
 def test_nobody_sees_anything_without_signing_in(client, name, method):
     letter = a_letter(error="the secret of the letter")
@@ -53,7 +73,7 @@ def test_a_viewer_changes_nothing_by_any_method_and_header(signed_in, viewer, na
     assert not OperatorAction.objects.exists()
 
 
-@pytest.mark.parametrize("name", ["letters", "newer", "letter"])
+@pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("headers", [{}, HTMX])
 def test_a_viewer_reads_pages_and_fragments(signed_in, viewer, name, headers):
     browser, letter = signed_in(viewer), a_letter()
@@ -61,11 +81,17 @@ def test_a_viewer_reads_pages_and_fragments(signed_in, viewer, name, headers):
     assert browser.get(address(name, letter), headers=headers).status_code == 200
 
 
-def test_a_viewer_sees_why_recover_is_off_and_no_note_form(signed_in, viewer):
+def test_a_viewer_sees_why_recover_is_off_and_no_form(signed_in, viewer):
     content = signed_in(viewer).get(address("letter", a_letter())).content.decode()
 
     assert "You lack the right to recover." in content
+    assert "You lack the right to triage." in content
     assert "<textarea" not in content
+    assert 'name="decision"' not in content
+    group = signed_in(viewer).get(address("group", None)).content.decode()
+    assert "You lack the right to triage." in group
+    assert "<textarea" not in group
+    assert 'name="owner"' not in group
 
 
 @pytest.mark.parametrize("name", ACTIONS)
@@ -73,7 +99,7 @@ def test_a_viewer_sees_why_recover_is_off_and_no_note_form(signed_in, viewer):
 def test_no_state_changes_but_by_post(page, name, method):
     letter = a_letter()
 
-    assert getattr(page, method)(address(name, letter), {"text": "x"}).status_code == 405
+    assert getattr(page, method)(address(name, letter), {"text": "x", "decision": "hold"}).status_code == 405
     assert DeadLetter.objects.get().recovery_status == RecoveryStatus.PENDING
     assert not Note.objects.exists()
 
@@ -152,7 +178,7 @@ def test_a_password_is_changed_outside_the_admin(signed_in, operator):
     assert Client().login(username="olga", password="another long phrase")
 
 
-@pytest.mark.parametrize("name", ["letters", "letter"])
+@pytest.mark.parametrize("name", READ)
 def test_pages_and_fragments_vary_by_the_htmx_header_and_are_not_cached(page, name):
     letter = a_letter()
 

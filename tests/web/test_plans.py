@@ -4,10 +4,13 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from deadletters.queries import letters
-from deadletters.words.filters import Cursor, LetterFilter
+from deadletters import counting
+from deadletters.models import FailureGroup
+from deadletters.queries import counts, groups, letters, subjects
+from deadletters.words.filters import Cursor, LetterFilter, SubjectFilter
 from tests.factories import NOON
 
 pytestmark = pytest.mark.django_db
@@ -60,3 +63,56 @@ def test_a_page_is_read_by_its_index_and_not_sorted_whole(many, filters, index):
 
     assert index in chosen
     assert "Seq Scan on wh_dead_letters" not in chosen
+
+
+def plan_of(sql):
+    """Return the plan of captured SQL."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {sql}")
+        return "\n".join(line for (line,) in cursor.fetchall())
+
+
+@pytest.fixture
+def grouped(many):
+    """The six thousand letters in ten groups, and a subject that three hundred of them are about."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE wh_dead_letters SET error_fingerprint = lpad(failure_reason %% 10 || '', 16, '0')", [])
+        cursor.execute(
+            "INSERT INTO dead_letter_subjects (dead_letter_id, position, type, id, subject_key)"
+            " SELECT dead_letter_id, 1, 'customer', '7', dead_letter_subject_key('customer', '7')"
+            "   FROM wh_dead_letters WHERE failure_reason < 5"
+        )
+        counting.fold()
+        cursor.execute("ANALYZE wh_dead_letters, dead_letter_subjects, subject_counts, group_counts, group_hours")
+
+
+def test_the_letters_of_a_group_are_read_by_its_index(grouped):
+    group = FailureGroup.objects.first()
+
+    chosen = plan(LetterFilter(group=str(group.pk)))
+    assert "wh_dead_letters_by_group" in chosen
+    assert "Sort" not in chosen
+
+
+@pytest.mark.parametrize(
+    ("read", "index"),
+    [
+        (lambda: groups.newest_letters([("0" * 15 + "1", 1)]), "wh_dead_letters_by_group"),
+        (lambda: letters.newest_about("order", "x", 50), "dead_letter_subjects_key"),
+        (lambda: subjects.page(SubjectFilter()), "subject_counts_top"),
+        (lambda: subjects.page(SubjectFilter(type="customer")), "subject_counts_top_of_type"),
+        (subjects.top_of_types, "subject_counts_top_of_type"),
+        (lambda: counts.of_subjects([letters.subject_key("customer", "7")]), "subject_counts_pkey"),
+    ],
+    ids=["letters of a group", "letters about a subject", "subjects", "subjects of a type", "types", "counts"],
+)
+def test_groups_and_subjects_are_read_by_their_indexes(grouped, read, index):
+    with CaptureQueriesContext(connection) as queries:
+        read()
+
+    plans = [
+        plan_of(query["sql"]) for query in queries if not query["sql"].startswith("SELECT dead_letter_subject_key")
+    ]
+    assert any(index in chosen for chosen in plans)
+    assert not any("Seq Scan on wh_dead_letters" in chosen for chosen in plans)
+    assert not any("Seq Scan on subject_counts" in chosen for chosen in plans)
