@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from deadletters.models import Disposition, GroupState, OperatorAction
+from deadletters.models import Disposition, GroupState, OperatorAction, RecoveryStatus
 
 _NAMES = {
     "operator_disposition": "decision",
@@ -37,6 +37,8 @@ def _shown(key: str, value: Any) -> str:
         return "–"
     if key == "operator_disposition" and value in Disposition.values:
         return str(Disposition(value).label).lower()
+    if key == "recovery_status" and value in RecoveryStatus.values:
+        return str(RecoveryStatus(value).label).lower()
     if key == "state" and value in GroupState.values:
         return str(GroupState(value).label).lower()
     if key == "quiet_until":

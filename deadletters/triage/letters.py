@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F
 
-from deadletters.models import DeadLetter, DeadLetterDeath
+from deadletters.models import DeadLetter, DeadLetterDeath, Disposition, RecoveryStatus
 from deadletters.store import audit
 from deadletters.store.recovery import Sent, dispose
 from deadletters.store.recovery import recover as send_again
@@ -78,12 +78,13 @@ def change_letter(
     row_version: the version that the person saw. Raises PermissionDenied, NoSuchLetter, BadChange, StaleChange.
     """
     by = actor(user, access.TRIAGE)
-    letter = DeadLetter.objects.select_for_update().only("row_version", *CHANGEABLE).filter(pk=dead_letter_id).first()
+    columns = ("row_version", "recovery_status", *CHANGEABLE)
+    letter = DeadLetter.objects.select_for_update().only(*columns).filter(pk=dead_letter_id).first()
     if letter is None:
         raise NoSuchLetter(str(dead_letter_id))
     if row_version not in (None, letter.row_version):
         raise StaleChange
-    changed = compare(letter, changes, CHANGEABLE)
+    changed = _with_opening(letter, changes, compare(letter, changes, CHANGEABLE))
     if changed:
         _write(dead_letter_id, dict(changed.after))
         before, after = changed.as_json()
@@ -93,8 +94,19 @@ def change_letter(
     return changed
 
 
+def _with_opening(letter: DeadLetter, changes: Mapping[str, object], changed: Changed) -> Changed:
+    """Add that a letter is opened which its policy holds or gave up: no person's decision changes by that."""
+    is_closed = letter.recovery_status in (RecoveryStatus.HELD, RecoveryStatus.PERMANENTLY_FAILED)
+    undecided = letter.operator_disposition == Disposition.NONE
+    if not (is_closed and undecided and changes.get("operator_disposition") == Disposition.NONE):
+        return changed
+    before = {**changed.before, "recovery_status": letter.recovery_status}
+    return Changed(before=before, after={**changed.after, "recovery_status": int(RecoveryStatus.PENDING)})
+
+
 def _write(dead_letter_id: UUID, after: dict[str, Any]) -> None:
-    disposition = after.pop("operator_disposition", None)
+    opens = after.pop("recovery_status", None) is not None
+    disposition = after.pop("operator_disposition", Disposition.NONE if opens else None)
     if disposition is not None and (refused := dispose(dead_letter_id, disposition)):
         raise BadChange("operator_disposition", f"cannot be changed: the letter is {refused}")
     if after:
