@@ -53,7 +53,7 @@ def _name(group: FailureGroup) -> None:
     text = letter.error_text if letter else group.sample_line
     cause, reason = (letter.cause or "", letter.failure_reason) if letter else ("", 99)
     known = fingerprint(text, cause=cause, reason=reason)
-    FailureGroup.objects.filter(pk=group.pk).update(title=known.title, template=known.template)
+    FailureGroup.objects.filter(pk=group.pk).update(title=known.title, template=known.template, place=known.place)
 
 
 def keep_house() -> None:

@@ -29,6 +29,7 @@ class FailureGroup(models.Model):
     group_id = models.UUIDField(primary_key=True)
     title = models.TextField(db_default="")
     template = models.TextField(db_default="")
+    place = models.TextField(db_default="")
     message_type = models.TextField(db_default="")
     sample_letter_id = models.UUIDField(null=True)
     sample_line = models.TextField(null=True)

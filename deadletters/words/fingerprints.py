@@ -21,6 +21,7 @@ MAX_TEXT = 64_000
 MAX_FRAMES = 10
 """Frames of our own code that count of each exception, from where it was raised."""
 MAX_TITLE = 120
+MAX_PLACE = 200
 
 _HEADER = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]*)", line \d+, in (?P<function>.+)')
@@ -53,13 +54,15 @@ _FOLDED_FUNCTIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexp
 class Fingerprint:
     """What a fault is known by.
 
-    `title`: its type and code, never empty; `template`: its message without the data in it. Both are short.
+    `title`: its type and code, never empty; `template`: its message without the data in it; `place`: where in our own
+    code it was raised, as folder/file:function, or empty. All are short.
     """
 
     value: str
     version: int
     title: str
     template: str
+    place: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +110,7 @@ def fingerprint(error_text: str | None, *, cause: str, reason: int) -> Fingerpri
         version=VERSION,
         title=_title(chain[0]) or template.shown[:MAX_TITLE] or _cause_title(cause, reason),
         template=template.shown,
+        place=next((place for its in places for place in its), "")[:MAX_PLACE],
     )
 
 

@@ -439,3 +439,17 @@ def test_a_text_shaped_like_python_s_is_readable(text: str) -> None:
 )
 def test_other_languages_and_prose_are_not_readable(text: str) -> None:
     assert not is_readable(text)
+
+
+def test_a_fault_says_where_in_our_own_code_it_was_raised() -> None:
+    known = fingerprint(
+        "shop.Declined: no\nTraceback (most recent call last):\n"
+        '  File "/srv/app/shop/orders.py", line 3, in place\n    pay()\n'
+        '  File "/srv/app/shop/bank.py", line 9, in pay\n    call()\n'
+        '  File "/usr/lib/python3.11/http/client.py", line 1, in call\nshop.Declined: no',
+        cause="terminal",
+        reason=99,
+    )
+
+    assert known.place == "shop/bank.py:pay"
+    assert fingerprint("Boom: x", cause="terminal", reason=99).place == ""
