@@ -1,11 +1,17 @@
 """Every component in every state on one page, for those who build pages; only with DEBUG."""
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from deadletters.models import RecoveryStatus
+from deadletters.models import FailureGroup, GroupState, RecoveryStatus
+from deadletters.queries import trends
+from deadletters.words.charts import Bars, Bucket, Mark, bars
 
 
 @require_safe
@@ -13,4 +19,25 @@ def patterns(request: HttpRequest) -> HttpResponse:
     """Show the components; 404 without DEBUG."""
     if not settings.DEBUG:
         raise Http404
-    return render(request, "deadletters/patterns.html", {"statuses": RecoveryStatus.values})
+    now = timezone.now()
+    span = trends.SPANS["24h"]
+    hours = [0, 1, 3, 2, 8, 5, 0, 0, 13, 21, 8, 3] * 2
+    context = {
+        "statuses": RecoveryStatus.values,
+        "groups": [FailureGroup(state=state) for state in GroupState],
+        "hours": hours,
+        "numbers": {status: 40**status for status in RecoveryStatus.values},
+        "trend": _chart(span, hours, now),
+        "span": span,
+        "spans": tuple(trends.SPANS.values()),
+        "now": now,
+    }
+    return render(request, "deadletters/patterns.html", context)
+
+
+def _chart(span: trends.Span, hours: Sequence[int], now: datetime) -> Bars:
+    axis = span.axis(now)
+    counts = [{f"build-{place // 10}": n, f"build-{place // 8}": n // 2} for place, n in enumerate(hours)]
+    buckets = [Bucket(at=axis.at(place), counts=count) for place, count in enumerate(counts)]
+    marks = [Mark(at=axis.at(10), label="build-1")]
+    return bars(buckets, axis, width=trends.WIDTH, height=trends.HEIGHT, marks=marks)

@@ -7,7 +7,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from deadletters.apps import make_groups
+from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, DeadLetterDeath, Note, RecoveryStatus
 from queues.models import InboxMessage
 from tests.browser.conftest import sign_in

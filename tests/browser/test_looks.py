@@ -4,7 +4,8 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from deadletters.models import Note
+from deadletters import counting
+from deadletters.models import FailureGroup, Note
 from tests.browser.conftest import sign_in
 from tests.factories import a_letter, a_user
 
@@ -21,7 +22,7 @@ PHONE = {"width": 390, "height": 844}
 def operator():
     from django.apps import apps
 
-    from deadletters.apps import make_groups
+    from deadletters.defaults import make_groups
 
     make_groups(apps.get_app_config("deadletters"), using="default")
     return a_user("olga" + "l" * 60, "Operators")
@@ -40,6 +41,10 @@ def ugly():
         deaths=3,
     )
     Note.objects.create(dead_letter=letter, text=LONG, author=LONG[:150])
+    counting.fold()
+    words = dict.fromkeys(("title", "template", "message_type", "owner", "ticket", "runbook"), LONG)
+    FailureGroup.objects.update(**words, state="fixed", fixed_in_generation=LONG, quiet_until_generation=LONG)
+    Note.objects.create(group=FailureGroup.objects.get(), text=LONG, author=LONG[:150])
     return letter
 
 
@@ -55,6 +60,11 @@ def test_no_page_scrolls_sideways(open_page, operator, ugly, size, script):
         "/letters/",
         f"/letters/?q={LONG[:200]}",
         f"/letters/{ugly.pk}/",
+        "/groups/",
+        f"/groups/{FailureGroup.objects.get().pk}/?trend=30d",
+        "/subjects/",
+        f"/subjects/?type={LONG}",
+        f"/subject/?type={LONG}&id={LONG}",
         reverse("password_change"),
         "/no",
     ):
