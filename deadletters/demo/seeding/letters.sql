@@ -3,11 +3,11 @@ WITH chosen AS MATERIALIZED (
     -- One of `stride` letters goes to the groups in turn, so that each has one; the others to the first ones mostly.
     SELECT n, CASE WHEN mod(n, %(stride)s) = 0 AND n / %(stride)s <= %(groups)s THEN (n / %(stride)s)::integer END AS own,
            1 + floor(%(groups)s * power(pg_temp.share(n, %(salt)s), 2.5))::integer AS any_group,
-           1 - (n - pg_temp.share(n, %(salt)s + 1)) / %(count)s AS age,
+           pg_temp.age(n, %(count)s, %(salt)s) AS age,
            pg_temp.share(n, %(salt)s + 2) AS u_status, pg_temp.share(n, %(salt)s + 3) AS u_decision,
            pg_temp.share(n, %(salt)s + 4) AS u_deaths, pg_temp.share(n, %(salt)s + 5) AS u_subjects,
            pg_temp.share(n, %(salt)s + 6) AS u_stream, pg_temp.share(n, %(salt)s + 7) AS u_time,
-           md5('letter:' || %(salt)s || ':' || n)::uuid AS dead_letter_id
+           pg_temp.letter_id(n, %(count)s, %(salt)s, %(until)s, %(span)s) AS dead_letter_id
       FROM generate_series(%(first)s::bigint, %(last)s::bigint) n
 ), drawn AS MATERIALIZED (
     SELECT c.n, f.number, least(greatest(c.age, CASE WHEN c.own IS NOT NULL THEN f.ends ELSE 0 END),
@@ -59,7 +59,8 @@ WITH chosen AS MATERIALIZED (
             || replace(t.dead_letter_id::text, '-', '') || '-00f067aa0ba902b7-01"'
             || CASE WHEN mod(t.n, 20) = 0 THEN ', "authorization": "Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2VjcmV0"' ELSE '' END
             || '}}')::jsonb AS metadata,
-           md5('source:' || %(salt)s || ':' || t.n)::uuid AS source_id, md5('event:' || %(salt)s || ':' || t.n)::uuid AS event_id,
+           pg_temp.timed_id('source:' || %(salt)s || ':' || t.n, t.died_at) AS source_id,
+           pg_temp.timed_id('event:' || %(salt)s || ':' || t.n, t.died_at) AS event_id,
            CASE WHEN t.stream IS NOT NULL OR t.source_table = 'wh_perspective_events'
                 THEN md5('stream:' || %(salt)s || ':' || coalesce(t.stream, t.n))::uuid END AS stream_id,
            md5('worker:' || %(salt)s || ':' || mod(t.n, 4))::uuid AS worker,

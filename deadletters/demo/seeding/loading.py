@@ -27,6 +27,7 @@ BUILDS = [f"shop-{number}" for number in range(140, 152)]
 CHOICES = 64
 """Room between the choices of two seeds."""
 WORK_MEM = "128MB"
+FIRST_ID = "SELECT pg_temp.letter_id(1, %(count)s, %(salt)s, %(until)s, %(span)s)"
 INSERT_FAULT = "INSERT INTO seed_faults VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 TABLES = "wh_dead_letters, dead_letter_deaths, dead_letter_subjects, group_counts, group_hours, subject_counts, notes"
 
@@ -43,9 +44,10 @@ class Plan:
 
 
 def is_written(plan: Plan) -> bool:
-    """Say whether letters of this seed are there."""
+    """Say whether the letters of this plan are there."""
+    _prepare([])
     with connection.cursor() as cursor:
-        cursor.execute("SELECT md5('letter:' || %s || ':1')::uuid", [plan.seed * CHOICES])
+        cursor.execute(FIRST_ID, _values(plan))
         first: UUID = cursor.fetchone()[0]
     return DeadLetter.objects.filter(dead_letter_id=first).exists()
 

@@ -7,5 +7,5 @@ SELECT count(CASE l.source_table
   FROM generate_series(1, %(count)s::bigint) n
  CROSS JOIN LATERAL (SELECT %(until)s::timestamptz
                             + (1 + 23 * pg_temp.share(n, %(salt)s + 8)) * interval '1 hour' AS due_at) d
-  JOIN wh_dead_letters l ON l.dead_letter_id = md5('letter:' || %(salt)s || ':' || n)::uuid
+  JOIN wh_dead_letters l ON l.dead_letter_id = pg_temp.letter_id(n, %(count)s, %(salt)s, %(until)s, %(span)s)
  WHERE l.recovery_status = 1 AND pg_temp.share(n, %(salt)s + 2) BETWEEN 0.62 AND 0.625

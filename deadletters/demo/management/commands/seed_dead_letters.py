@@ -33,7 +33,7 @@ class Command(BaseCommand):
         if DeadLetter.objects.exists() and not options["add"]:
             raise CommandError("This database has dead letters already: --add adds to them.")
         if loading.is_written(plan):
-            raise CommandError(f"Letters of the seed {plan.seed} are there already: choose another --seed.")
+            raise CommandError("These very letters are there already: choose another --seed.")
         began = time.monotonic()
         loading.load(plan, said=lambda done: self._say(f"{done:,} letters", began))
         self._say(f"{loading.fold():,} changes folded", began)
