@@ -17,6 +17,7 @@ from queues.store.claims import Claimed
 from queues.store.outcomes import Event, append_log
 from queues.words.errors import QueuesError
 from queues.words.failures import Failure, attribution
+from queues.words.foreign import exact_text, read
 from queues.words.outcomes import (
     Cause,
     Decision,
@@ -207,7 +208,8 @@ def _chosen() -> Mapping[str, Any]:
 
 def is_nobodys_fault(exc: BaseException) -> bool:
     """Say whether the database ended a transaction for the sake of another one, which may happen to any run."""
-    return any(getattr(error, "sqlstate", None) in (DEADLOCK, SERIALIZATION_FAILURE) for error in (exc, exc.__cause__))
+    states = {exact_text(read(error, "sqlstate")) for error in (exc, read(exc, "__cause__"))}
+    return not states.isdisjoint((DEADLOCK, SERIALIZATION_FAILURE))
 
 
 def _decided(decision: Decision, failure: Failure) -> dict[str, Any]:
