@@ -204,10 +204,14 @@ def found_letters(page, **parameters):
 
 def test_a_group_of_several_fingerprints_lists_their_letters_in_one_order(page):
     now = timezone.now()
-    letters = [a_letter(error=f"shop.{'AB'[n % 2]}: x", dead_lettered_at=now - timedelta(minutes=n)) for n in range(60)]
-    a_letter(error="shop.C: of another group", dead_lettered_at=now)
+    letters = [
+        a_letter(error=f"shop.{('Alpha', 'Beta')[n % 2]}: x", dead_lettered_at=now - timedelta(minutes=n))
+        for n in range(60)
+    ]
+    a_letter(error="shop.Other: of another group", dead_lettered_at=now)
     counting.fold()
     one, two = of(letters[0]), of(letters[1])
+    assert one != two
     GroupFingerprint.objects.filter(group=two).update(group=one)
 
     first = page.get("/letters/", {"group": str(one.pk), "size": "50"}).context["page"]
