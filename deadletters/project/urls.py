@@ -3,6 +3,8 @@
 from django.contrib import admin
 from django.urls import include, path
 
+admin.site.site_title = admin.site.site_header = "Deadletters administration"
+
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("accounts/", include("django.contrib.auth.urls")),
