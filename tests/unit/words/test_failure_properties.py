@@ -93,6 +93,10 @@ class Nameless(type):
         raise RuntimeError(name)
 
 
+class MuteMeta(Mute, metaclass=Nameless):
+    pass
+
+
 class Meta(Exception, metaclass=Nameless):
     pass
 
@@ -101,6 +105,10 @@ class Group(ExceptionGroup[Exception]):
     @property
     def exceptions(self) -> Any:
         raise RuntimeError("no leaves")
+
+
+class Numbered(ExceptionGroup[Exception]):
+    exceptions = 7  # type: ignore[assignment]
 
 
 class Compared(Exception):
@@ -128,11 +136,13 @@ KINDS: dict[str, Callable[[str], BaseException]] = {
 }
 KINDS |= {
     "Meta": Meta,
+    "MuteMeta": MuteMeta,
     "Delay": lambda text: Delay(1, text),
     "OSError": lambda text: OSError(13, text),
     "UnicodeDecodeError": lambda text: UnicodeDecodeError("utf-8", b"\xff", 0, 1, text),
     "SystemExit": SystemExit,
     "Group": lambda text: Group(text, [ValueError(text)]),
+    "Numbered": lambda text: Numbered(text, [ValueError(text)]),
     "Named": lambda text: type(f"Named {text[:50]!a}", (Exception,), {})(text),
     "Terminal of Hidden": lambda text: Terminal(Hidden(text)),
 }

@@ -1,14 +1,18 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
+import django.db
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queues.words.classifiers import DEFAULT_CLASSIFIERS
 from queues.words.failures import DEFAULT, Bounds, Failure, Subject, attribute, attributed, attribution, detail
+from queues.words.outcomes import Delay, FailureReason, Ruling, Terminal, Verdict, rule
 
 ORDER, QUEUE, TENANT = Subject("order", "42"), Subject("queue", "q"), Subject("tenant", "t")
 
@@ -243,6 +247,39 @@ def test_an_exception_that_was_never_raised_has_no_trace() -> None:
     assert attribution(ValueError("no")).text == "ValueError: no"
 
 
+# --- beside verdict and class
+
+
+def test_an_attributed_deadlock_is_still_one_to_those_that_look_for_it() -> None:
+    exc = attribute(psycopg.errors.DeadlockDetected("deadlock"), ORDER)
+    outer = raised(django.db.OperationalError("deadlock"), cause=detail(exc, {"stage": "charge"}))
+
+    assert isinstance(outer.__cause__, psycopg.errors.DeadlockDetected)
+    assert rule(outer, DEFAULT_CLASSIFIERS) == Ruling(verdict=Verdict.RETRY, reason=FailureReason.THROTTLED)
+    assert attribution(outer).structure() == {
+        "subjects": [{"type": "order", "id": "42"}],
+        "detail": {"stage": "charge"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "verdict"),
+    [
+        (Terminal("no"), Verdict.TERMINAL),
+        (Delay(7), Verdict.DELAY),
+        (RuntimeError("no"), Verdict.RETRY),
+        (ExceptionGroup("g", [ValueError(), Terminal("no")]), Verdict.TERMINAL),
+    ],
+)
+def test_what_stands_around_an_attributed_exception_decides_and_loses_no_subject(
+    wrapper: Exception, verdict: Verdict
+) -> None:
+    exc = raised(wrapper, cause=attribute(CardDeclined(), ORDER))
+
+    assert rule(exc, ()).verdict is verdict
+    assert attribution(exc).subjects == (ORDER,)
+
+
 # --- stored and read again
 
 
@@ -253,6 +290,12 @@ def test_a_failure_reads_back_from_what_is_stored() -> None:
     structure = json.loads(json.dumps(failure.structure()))
 
     assert Failure.from_stored(failure.text, structure) == failure
+
+
+def test_a_structure_alone_reads_back_as_everything_but_the_message() -> None:
+    failure = Failure(message="no", subjects=(ORDER, QUEUE), detail={"stage": "charge", "nested": {"list": [1]}})
+
+    assert Failure.from_stored(None, failure.structure()) == replace(failure, message="")
 
 
 def test_the_structure_never_holds_the_message() -> None:
@@ -281,6 +324,7 @@ def test_ids_are_those_of_one_type_in_order() -> None:
 
     assert failure.ids("order") == ("42", "7")
     assert failure.ids("tenant") == ()
+    assert Failure(message="nothing recorded").ids("order") == ()
 
 
 # --- poison and size

@@ -146,34 +146,34 @@ def test_scratch_forgets_what_was_registered_in_it() -> None:
 
 
 def test_projects_registers_the_function_for_its_perspective_and_returns_it_unchanged() -> None:
-    returned = projects("order_totals", "shop.Placed", "shop.Paid", max_attempts=3, time_limit=2.5)(first)
+    returned = projects("test_totals", "shop.Placed", "shop.Paid", max_attempts=3, time_limit=2.5)(first)
 
     assert returned is first
-    handler = Handler(type="order_totals", function=first, max_attempts=3, time_limit=timedelta(seconds=2.5))
+    handler = Handler(type="test_totals", function=first, max_attempts=3, time_limit=timedelta(seconds=2.5))
     expected = Projection(handler=handler, event_types=("shop.Placed", "shop.Paid"))
-    assert registry.projection("order_totals") == expected
-    assert registry.get("order_totals") is None
+    assert registry.projection("test_totals") == expected
+    assert registry.get("test_totals") is None
     assert expected in registry.projections()
 
 
 def test_a_second_function_for_a_perspective_is_refused_even_for_other_events() -> None:
-    projects("order_totals", "shop.Placed")(first)
+    projects("test_totals", "shop.Placed")(first)
 
-    with pytest.raises(HandlerConflict, match="both project order_totals"):
-        projects("order_totals", "shop.Paid")(second)
+    with pytest.raises(HandlerConflict, match="both project test_totals"):
+        projects("test_totals", "shop.Paid")(second)
 
-    projection = registry.projection("order_totals")
+    projection = registry.projection("test_totals")
     assert projection is not None
     assert projection.handler.function is first
 
 
 def test_one_function_may_project_two_perspectives_and_handle_a_type() -> None:
-    for perspective in ("order_totals", "search"):
+    for perspective in ("test_totals", "search"):
         projects(perspective, "shop.Placed")(first)
     handles("shop.Placed")(first)
 
     assert [known.perspective for known in registry.projections() if known.handler.function is first] == [
-        "order_totals",
+        "test_totals",
         "search",
     ]
 
@@ -187,7 +187,7 @@ def test_a_perspective_that_no_row_can_name_is_refused(name: Any) -> None:
 @pytest.mark.parametrize("types", [(), ("",), ("x" * 501,), ("shop.Placed", first)])
 def test_event_types_that_no_event_can_have_are_refused(types: tuple[Any, ...]) -> None:
     with pytest.raises(InvalidSetting, match="event type"):
-        projects("order_totals", *types)(first)
+        projects("test_totals", *types)(first)
 
 
 def test_scratch_forgets_projections_too() -> None:
