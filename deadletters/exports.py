@@ -75,7 +75,7 @@ def export_letters(*, filters: LetterFilter, form: Form, user: Any, now: datetim
     frozen = filters if until is not None and until <= now else replace(filters, until=now.isoformat())
     matching = letters.count(frozen, MAX_LETTERS, now=now)
     cut_short = letters.is_cut_short(frozen, now)
-    words = filters.words()
+    words = mask_text(filters.words())
     audit.record(actor=by, action="export", after={"form": str(form), "filter": words, "letters": matching})
     limit = MAX_LISTED_PAYLOAD if form is Form.JSON_LINES else None
     chunks = reads.chunks(frozen, MAX_LETTERS, now=now, subjects=MAX_SUBJECTS, payload_limit=limit)
@@ -138,7 +138,7 @@ def _ending(export: ListExport, count: int) -> str:
         said += f" Cut: an export holds the newest {MAX_LETTERS:,} and there are more; narrow the filter."
     if export.cut_short:
         said += f" Only the newest {letters.SEARCHED:,} were looked through."
-    return mask_text(said)
+    return said
 
 
 def _columns(one: Exported) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, G
 from deadletters.models.letters import TYPE_PREFIX
 from deadletters.words.errors import NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
+from queues.words.messages import MAX_TYPE
 
 COUNT_CAP = 10_000
 SEARCHED = 50_000
@@ -154,7 +155,7 @@ def types_in_use(limit: int = 50) -> Sequence[str]:
     """Return message types of the newest letters, for suggestions."""
     recent = DeadLetter.objects.filter(superseded_by=None).order_by(*ORDER)
     sample = recent.values_list("message_type", flat=True)[:1000]
-    return sorted(dict.fromkeys(sample))[:limit]
+    return sorted({name for name in sample if len(name) <= MAX_TYPE})[:limit]
 
 
 def _matching(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLetter]]:

@@ -27,6 +27,12 @@ register = template.Library()
 MAX_ERROR = 64_000
 """Characters of an error text that a page shows."""
 
+MAX_NAME = 600
+"""Characters of a message type, a build, a subject and other names that a page shows."""
+
+MAX_LINKED = 1_000
+"""Characters of a subject that an address holds."""
+
 _STATES = {
     RecoveryStatus.PENDING: ("open", "Open"),
     RecoveryStatus.RECOVERING: ("recovering", "Recovering"),
@@ -137,8 +143,14 @@ def without_module(line: str) -> str:
 
 @register.filter
 def masked(text: str | None) -> str:
-    """Return a text with secrets masked."""
-    return mask_text(text or "")
+    """Return a text with secrets masked, cut where it is longer than any that a page shows."""
+    return mask_text(cut(text or "", MAX_ERROR))
+
+
+@register.filter
+def name(text: str) -> str:
+    """Return a name cut where it is longer than any that is sent: writers in other languages know no limit."""
+    return cut(text, MAX_NAME)
 
 
 @register.filter
@@ -256,8 +268,11 @@ def subject_query(kind: str, identity: str, after: object = "") -> str:
 @register.simple_tag
 def subject_link(kind: str, identity: str) -> SafeString:
     """Render a subject as a link to its page."""
+    shown = format_html("<span>{}</span> {}", name(kind), name(identity))
+    if len(kind) + len(identity) > MAX_LINKED:
+        return format_html('<span class="subject">{}</span>', shown)
     address = f"{reverse('deadletters:subject')}?{subject_query(kind, identity)}"
-    return format_html('<a class="subject" href="{}"><span>{}</span> {}</a>', address, kind, identity)
+    return format_html('<a class="subject" href="{}">{}</a>', address, shown)
 
 
 @register.simple_tag
