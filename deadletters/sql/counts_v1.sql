@@ -13,7 +13,7 @@ CREATE FUNCTION wh_dead_letters_inserted() RETURNS trigger LANGUAGE plpgsql AS $
 BEGIN
     INSERT INTO group_deltas (fingerprint, version, source_table, recovery_status, operator_disposition, n, deaths,
                               hour, generation, seen_at)
-    SELECT w.error_fingerprint, coalesce(w.error_fingerprint_version, 1), w.source_table, w.recovery_status,
+    SELECT w.error_fingerprint, w.error_fingerprint_version, w.source_table, w.recovery_status,
            w.operator_disposition, count(*), count(*), date_trunc('hour', w.dead_lettered_at, 'UTC'),
            left(w.generation, 200), max(w.dead_lettered_at)
       FROM written w
@@ -40,16 +40,16 @@ BEGIN
                (w.error_fingerprint, w.error_fingerprint_version, w.source_table, w.recovery_status,
                 w.operator_disposition, w.deaths, w.superseded_by IS NULL)
     ), sides AS (
-        SELECT c.was_fingerprint AS fingerprint, coalesce(c.was_version, 1) AS version, c.was_source AS source_table,
+        SELECT c.was_fingerprint AS fingerprint, c.was_version AS version, c.was_source AS source_table,
                c.was_status AS recovery_status, c.was_disposition AS operator_disposition, -1 AS n, 0 AS deaths,
                NULL::timestamptz AS hour, '' AS generation, NULL::timestamptz AS seen_at
           FROM changed c WHERE c.was_current
         UNION ALL
-        SELECT c.error_fingerprint, coalesce(c.error_fingerprint_version, 1), c.source_table, c.recovery_status,
+        SELECT c.error_fingerprint, c.error_fingerprint_version, c.source_table, c.recovery_status,
                c.operator_disposition, 1, 0, NULL, '', NULL
           FROM changed c WHERE c.is_current
         UNION ALL
-        SELECT c.error_fingerprint, coalesce(c.error_fingerprint_version, 1), c.source_table, c.recovery_status,
+        SELECT c.error_fingerprint, c.error_fingerprint_version, c.source_table, c.recovery_status,
                c.operator_disposition, 0, 1, date_trunc('hour', c.dead_lettered_at, 'UTC'), left(c.generation, 200),
                c.dead_lettered_at
           FROM changed c WHERE c.is_current AND c.died
@@ -82,7 +82,7 @@ CREATE TRIGGER wh_dead_letters_updated AFTER UPDATE ON wh_dead_letters
 CREATE FUNCTION wh_dead_letters_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO group_deltas (fingerprint, version, source_table, recovery_status, operator_disposition, n)
-    SELECT r.error_fingerprint, coalesce(r.error_fingerprint_version, 1), r.source_table, r.recovery_status,
+    SELECT r.error_fingerprint, r.error_fingerprint_version, r.source_table, r.recovery_status,
            r.operator_disposition, -count(*)
       FROM removed r
      WHERE r.superseded_by IS NULL

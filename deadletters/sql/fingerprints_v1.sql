@@ -27,10 +27,13 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT left(encode(sha256(convert_to('cause:' || coalesce(p_cause, '') || ':' || coalesce(p_reason, 99), 'UTF8')), 'hex'), 16)
 $$;
 
--- A letter that comes without a fingerprint, from whatever writer, gets one: groups know no NULL.
+-- A letter that comes without a fingerprint, or without its version, from whatever writer, gets one: groups know no
+-- NULL, and version 1 is the one that others have.
 CREATE FUNCTION wh_dead_letters_fingerprint() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF NEW.error_text ~ '\S' THEN
+    IF NEW.error_fingerprint IS NOT NULL THEN
+        NEW.error_fingerprint_version := 1;
+    ELSIF NEW.error_text ~ '\S' THEN
         NEW.error_fingerprint := dead_letter_error_fingerprint(NEW.error_text);
         NEW.error_fingerprint_version := dead_letter_error_fingerprint_version();
     ELSE
@@ -41,4 +44,5 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER wh_dead_letters_fingerprint BEFORE INSERT OR UPDATE ON wh_dead_letters
-    FOR EACH ROW WHEN (NEW.error_fingerprint IS NULL) EXECUTE FUNCTION wh_dead_letters_fingerprint();
+    FOR EACH ROW WHEN (NEW.error_fingerprint IS NULL OR NEW.error_fingerprint_version IS NULL)
+    EXECUTE FUNCTION wh_dead_letters_fingerprint();

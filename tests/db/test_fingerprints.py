@@ -94,6 +94,15 @@ def test_a_letter_without_text_has_the_fingerprint_of_its_cause_and_reason():
     assert (letter.error_fingerprint, letter.error_fingerprint_version) == (expected, 2)
 
 
+def test_a_fingerprint_without_a_version_is_taken_for_version_1():
+    letter = a_letter(error_fingerprint="00000000000000aa", error_fingerprint_version=None)
+    counting.fold()
+
+    letter.refresh_from_db()
+    assert (letter.error_fingerprint, letter.error_fingerprint_version) == ("00000000000000aa", 1)
+    assert GroupFingerprint.objects.get().version == 1
+
+
 @pytest.mark.parametrize(("cause", "reason"), [("worker_lost", 6), ("", 99), ("ünïcode", -1)])
 def test_the_database_and_python_agree_on_the_fingerprint_of_a_cause(cause, reason, sql):
     (row,) = sql("SELECT dead_letter_cause_fingerprint(%s, %s) AS f", cause, reason)

@@ -173,8 +173,8 @@ def test_one_function_may_project_two_perspectives_and_handle_a_type() -> None:
     handles("shop.Placed")(first)
 
     assert [known.perspective for known in registry.projections() if known.handler.function is first] == [
-        "test_totals",
         "search",
+        "test_totals",
     ]
 
 
