@@ -253,6 +253,7 @@ def test_a_letter_that_dies_while_the_export_runs_is_not_in_it(operator, monkeyp
         filters=exports.LetterFilter(), form=exports.Form.JSON_LINES, user=operator, now=timezone.now()
     )
 
+    a_letter(dead_lettered_at=timezone.now() + timedelta(seconds=1))
     lines = [next(export.lines), next(export.lines)]
     a_letter(dead_lettered_at=timezone.now() + timedelta(seconds=1))
     lines += export.lines

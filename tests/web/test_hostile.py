@@ -6,7 +6,8 @@ import re
 import pytest
 from django.urls import reverse
 
-from deadletters.models import DeadLetter, Note, OperatorAction, RecoveryStatus
+from deadletters import counting
+from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryStatus
 from queues.models import DeliveryLogEntry
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
@@ -78,6 +79,46 @@ def test_hostile_text_is_characters_on_pages_and_in_fragments(page, text):
         assert answer.status_code < 500
         assert not LIVE.search(content), LIVE.search(content)
         assert "user.password" not in content or "{{ user.password }}" in content
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_characters_on_pages_of_groups_and_subjects_and_in_their_forms(page, text):
+    letter = a_hostile_letter(text)
+    counting.fold()
+    group = FailureGroup.objects.get().pk
+    version = DeadLetter.objects.get().row_version
+    typed = {"owner": text[:100], "ticket": text, "runbook": text, "reason": text, "row_version": version}
+
+    answers = [
+        page.get("/groups/"),
+        page.get("/groups/", {"q": text[:200], "owner": text[:200]}),
+        page.get("/groups/", {"state": text}),
+        page.post(reverse("deadletters:triage_group", args=[group]), typed),
+        page.get(reverse("deadletters:group", args=[group])),
+        page.post(reverse("deadletters:triage_letter", args=[letter.pk]), typed, headers=HTMX),
+        page.post(reverse("deadletters:decide", args=[letter.pk]), {"decision": text}, headers=HTMX),
+        page.get("/subjects/", {"q": text[:200]}),
+        page.get(reverse("deadletters:subject"), {"type": text, "id": text}),
+        page.get(reverse("deadletters:letter", args=[letter.pk])),
+    ]
+    for answer in answers:
+        assert answer.status_code < 500
+        assert not LIVE.search(answer.content.decode()), LIVE.search(answer.content.decode())
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_in_an_export_is_never_a_page(page, text):
+    letter = a_hostile_letter(text)
+
+    answers = [
+        *(page.get(f"/letters/export.{form}") for form in ("csv", "jsonl")),
+        *(page.get(f"/letters/export.{form}", {"status": text}) for form in ("csv", "jsonl")),
+        page.get(reverse("deadletters:export_letter", args=[letter.pk])),
+    ]
+    for answer in answers:
+        assert answer.status_code in (200, 400)
+        assert answer["Content-Type"].startswith(("text/csv", "text/plain", "application/"))
+        assert answer["X-Content-Type-Options"] == "nosniff"
 
 
 def test_a_hostile_user_name_is_characters(signed_in, django_user_model):
