@@ -216,7 +216,7 @@ def _is_quiet(now: datetime) -> Q:
 
 
 def _says(text: str) -> Q:
-    columns = ("title", "template", "message_type", "sample_line", "ticket")
+    columns = ("title", "template", "place", "message_type", "sample_line", "ticket")
     said = Q(*((f"{column}__icontains", text) for column in columns), _connector=Q.OR)
     with_it = GroupFingerprint.objects.filter(fingerprint=text.lower()[:16]).values("group_id")
     return said | Q(group_id__in=with_it) if len(text) == 16 else said
