@@ -342,8 +342,8 @@ HOSTILE = ("<img src=x onerror=alert(1)>", "</textarea></title><script>alert(1)<
 @pytest.mark.parametrize("headers", [{}, HTMX])
 def test_hostile_text_is_characters(page, text, headers):
     group = a_group(
-        title=text, template=text, place=text, message_type=text, sample_line=text, owner=text, ticket=text, runbook=text,
-        quiet_until_generation=text, fixed_in_generation=text,
+        title=text, template=text, place=text, message_type=text, sample_line=text, owner=text, ticket=text,
+        runbook=text, quiet_until_generation=text, fixed_in_generation=text,
     )  # fmt: skip
     Note.objects.create(group=group, text=text, author=text)
     OperatorAction.objects.create(actor=text, action="triage", group_id=group.pk, reason=text, after={text: text})
