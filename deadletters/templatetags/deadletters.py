@@ -132,7 +132,7 @@ def source_name(source: str) -> str:
     return dict(Source.choices).get(source, source)
 
 
-_MODULE = re.compile(r"^(?:[A-Za-z_]\w*\.)+(?=[A-Z]\w*(?::|$))")
+_MODULE = re.compile(r"^(?:[A-Za-z_]\w*\.)+(?=[A-Z]\w*(?: \[[^\]\n]{1,40}\])?(?::|$))")
 
 
 @register.filter

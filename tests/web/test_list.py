@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from deadletters.models import RecoveryStatus
 from deadletters.queries import letters
+from deadletters.templatetags.deadletters import without_module
 from deadletters.words.filters import LetterFilter
 from tests.factories import NOON, a_letter
 from tests.web.conftest import HTMX
@@ -310,3 +311,17 @@ def test_a_row_shows_the_errors_type_without_its_module_and_the_whole_line_on_ho
 
     assert ">CardDeclined: 51<" in shown
     assert 'title="shop.errors.CardDeclined: 51"' in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "short"),
+    [
+        ("psycopg.errors.UniqueViolation [23505]: dup", "UniqueViolation [23505]: dup"),
+        ("shop.errors.CardDeclined: no", "CardDeclined: no"),
+        ("shop.errors.CardDeclined", "CardDeclined"),
+        ("ValueError: a.B: c", "ValueError: a.B: c"),
+        ("see shop.Errors: no type", "see shop.Errors: no type"),
+    ],
+)
+def test_an_error_line_is_shown_without_the_module_of_its_type(line, short):
+    assert without_module(line) == short
