@@ -27,8 +27,11 @@ from deadletters.queries import letters
 from deadletters.words.errors import NoSuchLetter, StaleChange
 from deadletters.words.filters import LetterFilter
 
+PAGE = 2_000
+"""Letters that one statement looks for: a text may cost a scan each time."""
+
 CHUNK = 200
-"""Letters that are read at once."""
+"""Letters whose columns and payloads are read at once."""
 
 PIECE_BYTES = 4 * 1024 * 1024
 """Bytes of a payload that are read at once."""
@@ -83,10 +86,11 @@ def chunks(
     """
     place, left = filters, limit
     while left > 0:
-        rows = letters.newest(place, min(CHUNK, left), now=now)
+        rows = letters.newest(place, min(PAGE, left), now=now)
         if not rows:
             return
-        yield _exported(rows, subjects, payload_limit)
+        for start in range(0, len(rows), CHUNK):
+            yield _exported(rows[start : start + CHUNK], subjects, payload_limit)
         place, left = replace(place, after=letters.place_of(rows[-1])), left - len(rows)
 
 

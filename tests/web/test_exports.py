@@ -238,7 +238,8 @@ def test_a_list_is_capped_and_its_last_line_says_so(page, monkeypatch):
 
 
 def test_chunks_hold_each_letter_once_whatever_their_times(page, monkeypatch):
-    monkeypatch.setattr(reads, "CHUNK", 3)
+    monkeypatch.setattr(reads, "PAGE", 3)
+    monkeypatch.setattr(reads, "CHUNK", 2)
     letters = [a_letter(dead_lettered_at=NOON + timedelta(microseconds=n // 4)) for n in range(10)]
 
     _, exported, end = json_lines(page)
@@ -247,7 +248,7 @@ def test_chunks_hold_each_letter_once_whatever_their_times(page, monkeypatch):
 
 
 def test_a_letter_that_dies_while_the_export_runs_is_not_in_it(operator, monkeypatch):
-    monkeypatch.setattr(reads, "CHUNK", 1)
+    monkeypatch.setattr(reads, "PAGE", 1)
     old = [a_letter() for _ in range(3)]
     export = exports.export_letters(
         filters=exports.LetterFilter(), form=exports.Form.JSON_LINES, user=operator, now=timezone.now()
