@@ -1,7 +1,7 @@
 """Any graph of exceptions is recorded, whatever its classes do: bounded, and so that a database takes it."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,24 +11,7 @@ from hypothesis import strategies as st
 from queues.words.classifiers import DEFAULT_CLASSIFIERS
 from queues.words.failures import Bounds, Failure, Subject, attribute, attributed, attribution, detail
 from queues.words.outcomes import Delay, Terminal, Verdict, rule
-
-
-def is_storable(text: str) -> bool:
-    """Say whether PostgreSQL takes it: no NUL, no lone surrogate."""
-    return "\x00" not in text and text == text.encode("utf-8", "replace").decode()
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for part in (*value, *value.values()):
-                yield from texts_in(part)
-        case list():
-            for part in value:
-                yield from texts_in(part)
-
+from tests.storable import is_storable, texts_in
 
 # --- exceptions that nobody expects
 

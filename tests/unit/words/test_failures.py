@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from queues.words.classifiers import DEFAULT_CLASSIFIERS
 from queues.words.failures import DEFAULT, Bounds, Failure, Subject, attribute, attributed, attribution, detail
 from queues.words.outcomes import Delay, FailureReason, Ruling, Terminal, Verdict, rule
+from tests.storable import texts_in
 
 ORDER, QUEUE, TENANT = Subject("order", "42"), Subject("queue", "q"), Subject("tenant", "t")
 
@@ -25,18 +26,6 @@ def raised(exc: BaseException, *, cause: BaseException | None = None) -> BaseExc
         raise exc from cause
     except BaseException as caught:
         return caught
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for part in (*value, *value.values()):
-                yield from texts_in(part)
-        case list():
-            for part in value:
-                yield from texts_in(part)
 
 
 def is_storable(failure: Failure) -> bool:

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,25 +12,9 @@ from hypothesis import strategies as st
 
 from queues.words.errors import InvalidMessage, PayloadUnreadable
 from queues.words.payloads import MARK, Encoded, PayloadLimits, decode_payload, encode_bytes, encode_payload
+from tests.storable import is_storable, texts_in
 
 LIMITS = PayloadLimits(offload_bytes=2_000, max_bytes=100_000, max_depth=20)
-
-
-def is_storable(text: str) -> bool:
-    """Say whether PostgreSQL takes it: no NUL, no lone surrogate."""
-    return "\x00" not in text and text == text.encode("utf-8", "replace").decode()
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for part in (*value, *value.values()):
-                yield from texts_in(part)
-        case list():
-            for part in value:
-                yield from texts_in(part)
 
 
 def same(first: Any, second: Any) -> bool:
