@@ -63,7 +63,7 @@ _OWN: Mapping[str, Mapping[str, str]] = {
         "'event_data', b.event_data, 'metadata', b.metadata)",
         "metadata": "coalesce(b.metadata, '{}'::jsonb)",
         "envelope_raw": "b.envelope_raw",
-            "from_event": " LEFT JOIN wh_event_store b ON b.event_id = g.event_id",
+        "from_event": " LEFT JOIN wh_event_store b ON b.event_id = g.event_id",
         "defaults": "'status', 0, 'created_at', p_now",
         "restore": "v_row.perspective_name := p_letter.perspective_name;\n"
         "    v_row.event_id := coalesce(v_row.event_id, (p_letter.envelope ->> 'event_id')::uuid);",
