@@ -16,6 +16,7 @@ MAX_DEPTH = 150
 MAX_HEAD = 4_000
 """Characters that are shown of a JSON text that is not parsed."""
 
+_plain = json.JSONEncoder(ensure_ascii=False).encode
 _SECRET_BRANCH = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
 
 
@@ -47,11 +48,11 @@ def written(value: Any) -> str:
     if isinstance(value, Verbatim):
         return value.text
     if isinstance(value, Mapping):
-        members = (f"{_string(name)}:{written(inner)}" for name, inner in value.items())
+        members = (f"{_plain(name)}:{written(inner)}" for name, inner in value.items())
         return f"{{{','.join(members)}}}"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(written, value))}]"
-    return _string(value)
+    return _plain(value)
 
 
 def masked_head(text: str, limit: int) -> str:
@@ -61,7 +62,3 @@ def masked_head(text: str, limit: int) -> str:
         if is_secret(branch[1]):
             return mask_text(head[: branch.end(1) + 1]) + f": {MASK} …"
     return mask_text(head)
-
-
-def _string(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
