@@ -14,6 +14,7 @@ from django.db.models.functions import Cast, Left
 
 from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, GroupFingerprint, Note
 from deadletters.models.letters import TYPE_PREFIX
+from deadletters.queries import payloads
 from deadletters.words.errors import NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
 from queues.words.messages import MAX_TYPE
@@ -56,13 +57,14 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page of the list. `total` is at most COUNT_CAP + 1; `cut_short`: only SEARCHED were looked through."""
+    """A page of the list. `total` is at most COUNT_CAP + 1; `cut_short`: only the `searched` newest were looked at."""
 
     rows: Sequence[Row]
     total: int
     next: Cursor | None
     newest: Cursor | None
     cut_short: bool
+    searched: int
 
     @property
     def is_capped(self) -> bool:
@@ -80,6 +82,7 @@ def page(filters: LetterFilter, *, now: datetime) -> Page:
         next=_cursor(shown[-1]) if len(letters) > filters.size else None,
         newest=_cursor(shown[0]) if shown else None,
         cut_short=is_cut_short(filters, now),
+        searched=_searched(filters),
     )
 
 
@@ -178,6 +181,8 @@ def _count(parts: Sequence[QuerySet[DeadLetter]], cap: int = COUNT_CAP) -> int:
 def _looked_through(letters: QuerySet[DeadLetter], filters: LetterFilter) -> QuerySet[DeadLetter]:
     """Look through the newest SEARCHED of the letters for what no index finds; an id is found among all."""
     conditions = _unindexed(filters)
+    if filters.payload:
+        letters = letters.filter(dead_letter_id__in=payloads.ids_with(letters, filters.payload))
     if filters.exact_id is not None:
         wanted = filters.exact_id
         return letters.filter(*conditions, Q(dead_letter_id=wanted) | Q(source_id=wanted) | Q(stream_id=wanted))
@@ -248,10 +253,16 @@ def subject_key(kind: str, identity: str) -> UUID:
 
 
 def is_cut_short(filters: LetterFilter, now: datetime) -> bool:
-    """Say whether only the newest SEARCHED letters are looked through, of more."""
-    if filters.exact_id is not None or not (filters.q or _unindexed(filters)):
+    """Say whether only the newest letters are looked through, of more."""
+    is_looked_through = filters.q or _unindexed(filters) if filters.exact_id is None else False
+    if not (filters.payload or is_looked_through):
         return False
-    return any(part.order_by(*ORDER)[SEARCHED : SEARCHED + 1].exists() for part in _indexed(filters, now))
+    searched = _searched(filters)
+    return any(part.order_by(*ORDER)[searched : searched + 1].exists() for part in _indexed(filters, now))
+
+
+def _searched(filters: LetterFilter) -> int:
+    return payloads.SEARCHED if filters.payload else SEARCHED
 
 
 def _after(letters: QuerySet[DeadLetter], cursor: Cursor | None) -> QuerySet[DeadLetter]:

@@ -53,7 +53,7 @@ class ListContext:
 
 NOTES = "_notes.html"
 FIELDS = ("owner", "quiet_until", "quiet_until_generation")
-RARE = ("owner", "cause", "disposition", "generation", "destination", "perspective", "stream", "group")
+RARE = ("owner", "cause", "disposition", "generation", "destination", "perspective", "stream", "group", "payload")
 DECISIONS = {
     "hold": Disposition.HOLD_INDEFINITELY,
     "release": Disposition.NONE,

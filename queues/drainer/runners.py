@@ -67,7 +67,8 @@ def _apply(projection: Projection, turn: Turn, body: Body) -> Work:
 
 
 def _publish(turn: Turn, body: Body) -> Work:
-    """Publish the exact bytes: a payload that nobody could read is for its receiver to refuse."""
+    """Publish the exact bytes, once they are known to be readable: no receiver could do anything with others."""
+    decode_payload(body.event_data, body.envelope_raw, limits=conf().payload_limits())
     return partial(
         outbox.deliver,
         Outgoing(

@@ -28,6 +28,9 @@ SOURCES = {
 DISPOSITIONS = {"none": 0, "retry_now": 1, "hold": 2, "give_up": 3}
 CAUSES = {cause.value: cause for cause in Cause}
 
+MIN_PAYLOAD = 3
+"""Characters of a text that is looked for in payloads."""
+
 _DECIDED = {
     "none": "not decided about by a person",
     "retry_now": "to be retried now",
@@ -70,6 +73,7 @@ class LetterFilter(ListFilter):
     group: str = ""
     fingerprint: str = ""
     generation: str = ""
+    payload: str = ""
     q: str = ""
     since: str = ""
     until: str = ""
@@ -90,6 +94,7 @@ class LetterFilter(ListFilter):
         "group": "of group {}",
         "fingerprint": "with fingerprint {}",
         "generation": "that died on build {}",
+        "payload": "with “{}” in their payload",
         "q": "with “{}” in them",
         "since": "since {}",
         "until": "until {}",
@@ -124,6 +129,8 @@ class LetterFilter(ListFilter):
                 raise BadFilter(f"A {name} is named by its id, 32 hexadecimal digits with or without hyphens.")
         if self.fingerprint and not _FINGERPRINT.fullmatch(self.fingerprint):
             raise BadFilter("A fingerprint has 16 characters: digits and a to f.")
+        if self.payload and len(self.payload) < MIN_PAYLOAD:
+            raise BadFilter(f"What is looked for in payloads has at least {MIN_PAYLOAD} characters.")
         for name in ("since", "until"):
             _moment(name, getattr(self, name), datetime(2000, 1, 1, tzinfo=UTC))
 
