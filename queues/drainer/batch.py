@@ -169,6 +169,8 @@ class Batch:
         except ClaimLost:
             log.warning("claim_lost", queue=self.queue.name, message_id=str(item.row.message_id))
         except Exception as exc:
+            if not ran:  # nothing was run: the fault is the database's or ours, and the recorded start says the rest
+                raise
             log.warning("not_recorded", message_id=str(item.row.message_id), error=str(exc)[:200])
             drop_session()
             self._record(_when_recording_failed(ran[0], exc))
