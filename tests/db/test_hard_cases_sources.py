@@ -1,5 +1,6 @@
 """The same poison on the way of the other two sources: published or applied, dead, shown, exported, recovered."""
 
+import html
 import json
 import math
 import re
@@ -7,25 +8,28 @@ import re
 import pytest
 
 from deadletters.models import DeadLetter, DeadLetterDeath
-from queues import Subject, attribute, detail
+from queues import Subject, append_event, attribute, detail, projects, publish
 from queues.models import DeliveryLogEntry, OutboxMessage, PerspectiveEvent
+from queues.perspectives import subscribe
 from queues.testing import drain
 from queues.words.failures import DEFAULT
 from queues.words.messages import stream_uuid
-from queues.words.sources import OUTBOX
+from queues.words.sources import OUTBOX, PERSPECTIVES
 from tests.db.roundtrip import (
     DESTINATION,
     OTHERS,
     PERSPECTIVE,
+    Mortal,
     browser,
     downloaded,
     found_by,
     looked_at,
+    mortal_transport,
     press_recover,
     recovers,
     run_until_dead,
 )
-from tests.db.test_hard_cases_errors import MAX_FAILURE_BYTES, a_huge_error, long_texts, stored_bytes
+from tests.db.test_hard_cases_errors import MAX_FAILURE_BYTES, a_huge_error, long_texts, random_text, stored_bytes
 from tests.db.test_hard_cases_payload import IDS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("handlers")]
@@ -280,3 +284,29 @@ def test_e4_a_long_random_error_detail_and_subject_are_kept_as_far_as_their_boun
     assert recovers(letter, handler)
     assert handler.got == [{text: text}] * (RUNS + 1)
     assert stream_uuid("order-1") == letter.stream_id or other.source == OUTBOX
+
+
+@pytest.mark.parametrize("text", [random_text(500, 4), "🦊" * 500], ids=["characters", "emoji"])
+def test_e4_the_longest_destination_goes_the_whole_way(settings, monkeypatch, text):
+    settings.QUEUES = {**settings.QUEUES, "MAX_ATTEMPTS": 1, "ROUTES": {text: "inbox"}}
+    handler = mortal_transport(monkeypatch)
+    publish(text, {}, destination=text, stream=text)
+
+    letter = run_until_dead(source=OUTBOX)
+    assert (letter.destination, letter.message_type) == (text, text)
+    assert text in looked_at(letter)["page"]
+    assert recovers(letter, handler)
+
+
+@pytest.mark.parametrize("name", [random_text(100, 5), "🦊" * 100], ids=["characters", "emoji"])
+def test_e4_the_longest_perspective_and_event_type_go_the_whole_way(settings, name):
+    settings.QUEUES = {**settings.QUEUES, "MAX_ATTEMPTS": 1}
+    handler = Mortal()
+    projects(name, name * 5)(handler)
+    subscribe()
+    append_event(name * 5, name * 5, {})
+
+    letter = run_until_dead(source=PERSPECTIVES)
+    assert (letter.perspective_name, letter.message_type) == (name, name * 5)
+    assert html.escape(name) in looked_at(letter)["page"]
+    assert recovers(letter, handler)
