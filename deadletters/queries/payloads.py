@@ -10,12 +10,12 @@ from django.db.models.functions import Cast
 from deadletters.models import DeadLetter
 from deadletters.words.jsontexts import masked_json
 
-SEARCHED = 2_000
+SEARCHED = 1_000
 """How many of the newest letters are looked at."""
 MAX_BYTES = 64 * 1024
 """Stored bytes of a payload that is looked into; a larger one is passed over."""
-MAX_CHARACTERS = 1024 * 1024
-MAX_FOUND = 500
+MAX_CHARACTERS = 128 * 1024
+"""Characters of a payload that is masked whole before it is compared; of a longer one only its beginning is."""
 
 
 class StoredBytes(Func):
@@ -26,7 +26,7 @@ class StoredBytes(Func):
 
 
 def ids_with(letters: QuerySet[DeadLetter], text: str) -> Sequence[UUID]:
-    """Return which of the newest SEARCHED letters hold a text in their payload, at most MAX_FOUND.
+    """Return which of the newest SEARCHED letters hold a text in their payload.
 
     Secrets are masked before they are compared, so that a search does not spell out what a page hides.
     """
@@ -34,7 +34,7 @@ def ids_with(letters: QuerySet[DeadLetter], text: str) -> Sequence[UUID]:
     small = DeadLetter.objects.filter(dead_letter_id__in=newest).alias(stored=StoredBytes("envelope"))
     bodies = small.filter(stored__lte=MAX_BYTES).annotate(body=Cast("envelope", TextField()))
     wanted = json.dumps(text, ensure_ascii=False)[1:-1]
-    found = bodies.filter(body__icontains=wanted).values_list("dead_letter_id", "body")[:MAX_FOUND]
+    found = bodies.filter(body__icontains=wanted).values_list("dead_letter_id", "body")
     return [letter_id for letter_id, body in found if wanted.casefold() in _visible(body)]
 
 
