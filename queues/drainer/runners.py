@@ -15,7 +15,7 @@ from queues.transports.base import Outgoing
 from queues.words.errors import EventMissing, PayloadUnreadable, Unhandled
 from queues.words.handlers import Handler, Projection, registry
 from queues.words.messages import Message, MessageMeta
-from queues.words.payloads import decode_payload
+from queues.words.payloads import decode_payload, is_deeper
 from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, Queue
 
 
@@ -111,6 +111,10 @@ def _message(turn: Turn, body: Body) -> Message:
 
 
 def _metadata(text: str) -> Mapping[str, Any]:
+    """Read what a foreign writer may nest as deep as a payload; raises PayloadUnreadable."""
+    limit = conf().max_payload_depth
+    if is_deeper(text, limit):
+        raise PayloadUnreadable(f"the metadata nests deeper than {limit} levels")
     try:
         metadata = json.loads(text)
     except (ValueError, RecursionError) as exc:

@@ -157,7 +157,8 @@ def depth_of(text: str, *, enough: int = sys.maxsize) -> int:
     return deepest
 
 
-def _is_deeper(text: str, limit: int) -> bool:
+def is_deeper(text: str, limit: int) -> bool:
+    """Say whether brackets nest deeper in a JSON text than the limit, without parsing it."""
     return text.count("[") + text.count("{") > limit and depth_of(text, enough=limit) > limit
 
 
@@ -175,7 +176,7 @@ class _Parser:
 
     def parse(self, text: str, limits: PayloadLimits, *, around: int = 0) -> Any:
         """Parse a text; `around`: levels that do not count, being around what is limited."""
-        if _is_deeper(text, limits.max_depth + around):
+        if is_deeper(text, limits.max_depth + around):
             raise PayloadUnreadable(f"it nests deeper than {limits.max_depth} levels")
         if text.startswith("\ufeff"):
             raise PayloadUnreadable("it begins with a byte order mark")

@@ -201,6 +201,19 @@ def admin_shows(other, row_id):
             assert browser(admin=True).get(address).status_code == 200, address
 
 
+@pytest.mark.parametrize("levels", [100, 500, 10_000])
+def test_p4_metadata_that_is_too_deep_is_dead_at_once_whatever_the_interpreter_can_read(other, mortal, sql, levels):
+    mortal()
+    other.insert("{}")
+    table = "wh_outbox" if other.source == OUTBOX else "wh_event_store"
+    sql(f"UPDATE {table} SET metadata = %s::jsonb", '{"deep":' + "[" * levels + "]" * levels + "}")
+
+    letter = run_until_dead(source=other.source)
+    assert (letter.cause, letter.attempts_when_dlq) == ("unreadable", 0)
+    assert "the metadata nests deeper than 100 levels" in letter.error_text
+    looked_at(letter)
+
+
 def test_p4_a_detail_of_2000_levels_is_cut_and_says_so(other, mortal):
     deep: dict = {}
     for _ in range(2_000):
