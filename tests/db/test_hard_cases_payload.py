@@ -146,23 +146,6 @@ def test_p2_bytes_that_are_no_json_die_at_once_as_unreadable_with_every_byte_kep
     assert "The payload cannot be read" in looked_at(letter)["page"]
 
 
-def test_p2_an_outbox_message_that_is_no_json_arrives_and_dies_there_instead_of_looping(settings):
-    settings.QUEUES = {**settings.QUEUES, "ROUTES": {"orders": "inbox"}}
-    mortal()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO wh_outbox (message_id, message_type, destination, event_data, envelope_raw)"
-            " VALUES (gen_random_uuid(), %s, 'orders', '{}', %s)",
-            [roundtrip.TYPE, b'{"score": NaN}'],
-        )
-
-    drain("wh_outbox")
-    letter = run_until_dead()
-    assert not OutboxMessage.objects.exists()
-    assert letter.cause == "unreadable"
-    assert downloaded(letter) == b'{"score": NaN}'
-
-
 # --- P3: 64-bit ids
 
 
