@@ -11,6 +11,9 @@ from deadletters.words.fingerprints import VERSION, Fingerprint, fingerprint, is
 
 BATCH_ROWS = 200
 
+NOTHING_NAMED = "e3b0c44298fc1c14"
+"""Version 1 of any text without a capitalised name: all such prose is one fault to it."""
+
 
 def refingerprint(at_most: int = 10_000) -> int:
     """Look at letters of version 1, in transactions of BATCH_ROWS; return how many got version 2.
@@ -39,7 +42,7 @@ def _look_at(letter_ids: Sequence[UUID]) -> int:
     changed = 0
     for letter in locked.order_by("dead_letter_id").only(*columns):
         text = letter.error_text or ""
-        if text.strip() and not is_readable(text):
+        if text.strip() and letter.error_fingerprint != NOTHING_NAMED and not is_readable(text):
             DeadLetter.objects.filter(pk=letter.pk).update(fingerprint_checked_at=Now())
             continue
         _refingerprint(letter, fingerprint(text, cause=letter.cause or "", reason=letter.failure_reason))

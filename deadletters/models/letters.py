@@ -6,7 +6,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Left, Now
 
 from queues.models import Source
-from queues.models.fields import JSONTextField
+from queues.models.fields import JSONTextField, in_calendar
 
 TYPE_PREFIX = 200
 """Characters of a message type that are indexed; a longer type is compared whole after the index."""
@@ -110,6 +110,17 @@ class DeadLetter(models.Model):
                 name="wh_dead_letters_disposition_known", condition=Q(operator_disposition__range=(0, 3))
             ),
             models.CheckConstraint(name="wh_dead_letters_deaths_positive", condition=Q(deaths__gte=1)),
+            models.CheckConstraint(
+                name="wh_dead_letters_times_in_calendar",
+                condition=in_calendar(
+                    "dead_lettered_at",
+                    "first_dead_lettered_at",
+                    "last_recovery_at",
+                    "next_recovery_at",
+                    "recovered_at",
+                    "quiet_until",
+                ),
+            ),
         ]
         indexes = [
             # The list, newest first; the tie-break makes pages stable.
@@ -235,5 +246,9 @@ class DeadLetterDeath(models.Model):
                 name="dead_letter_deaths_verdict_follows_recovery",
                 condition=Q(verdict=None, verdict_at=None)
                 | Q(verdict__isnull=False, verdict_at__isnull=False, recovery_sent_at__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="dead_letter_deaths_times_in_calendar",
+                condition=in_calendar("dead_lettered_at", "recovery_sent_at", "verdict_at"),
             ),
         ]

@@ -8,7 +8,7 @@ from deadletters.models.letters import DeadLetter, RecoveryStatus
 
 
 class DeadLetterSubject(models.Model):
-    """What the latest death of a letter was about, in the order recorded."""
+    """What a letter is about: the subjects of its latest death that recorded any, in their order."""
 
     pk = models.CompositePrimaryKey("dead_letter_id", "position")
     dead_letter = models.ForeignKey(DeadLetter, models.CASCADE, db_index=False, related_name="subjects")

@@ -28,6 +28,8 @@ CREATE FUNCTION wh_dead_letters_updated() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     WITH changed AS (
         SELECT w.dead_letter_id, w.dead_lettered_at, w.generation, w.deaths > o.deaths AS died,
+               w.deaths = o.deaths AND (w.error_fingerprint, w.error_fingerprint_version)
+                   <> (o.error_fingerprint, o.error_fingerprint_version) AS renamed,
                o.error_fingerprint AS was_fingerprint, o.error_fingerprint_version AS was_version,
                o.source_table AS was_source, o.recovery_status AS was_status,
                o.operator_disposition AS was_disposition, o.superseded_by IS NULL AS was_current,
@@ -52,7 +54,11 @@ BEGIN
         SELECT c.error_fingerprint, c.error_fingerprint_version, c.source_table, c.recovery_status,
                c.operator_disposition, 0, 1, date_trunc('hour', c.dead_lettered_at, 'UTC'), left(c.generation, 200),
                c.dead_lettered_at
-          FROM changed c WHERE c.is_current AND c.died
+          FROM changed c WHERE c.is_current AND (c.died OR c.renamed)
+        UNION ALL
+        SELECT c.was_fingerprint, c.was_version, c.was_source, c.was_status, c.was_disposition, 0, -1,
+               date_trunc('hour', c.dead_lettered_at, 'UTC'), left(c.generation, 200), NULL
+          FROM changed c WHERE c.was_current AND c.renamed
     ), of_groups AS (
         INSERT INTO group_deltas (fingerprint, version, source_table, recovery_status, operator_disposition, n,
                                   deaths, hour, generation, seen_at)
@@ -93,8 +99,13 @@ CREATE TRIGGER wh_dead_letters_deleted AFTER DELETE ON wh_dead_letters
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION wh_dead_letters_deleted();
 
 -- Subjects are written and removed, never changed; each counts under the present status of its letter.
+-- It is locked, so that nobody changes it before this is committed.
 CREATE FUNCTION dead_letter_subjects_counted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM 1 FROM wh_dead_letters l
+     WHERE l.dead_letter_id = ANY (ARRAY(SELECT DISTINCT c.dead_letter_id FROM counted c))
+     ORDER BY l.dead_letter_id
+       FOR SHARE;
     INSERT INTO subject_deltas (subject_key, subject_type, subject_id, recovery_status, n, seen_at)
     SELECT c.subject_key, min(c.type), min(c.id), l.recovery_status,
            CASE TG_OP WHEN 'INSERT' THEN count(*) ELSE -count(*) END, max(l.dead_lettered_at)
@@ -134,7 +145,7 @@ BEGIN
     ), hours AS (
         INSERT INTO group_hours AS h (fingerprint, version, hour, generation, deaths)
         SELECT fingerprint, version, hour, generation, sum(deaths)
-          FROM eaten WHERE deaths > 0 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+          FROM eaten WHERE deaths <> 0 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
         ON CONFLICT (fingerprint, version, hour, generation) DO UPDATE SET deaths = h.deaths + excluded.deaths
     ), seen AS (
         SELECT fingerprint, version, min(seen_at) AS first, max(seen_at) AS last,

@@ -22,13 +22,16 @@ $$;
 
 -- Writes the subjects of letters' latest failures: at most 1,000 of each, each once.
 --
--- p_moved: array of objects {dead_letter_id, deaths}; the subjects of an earlier death go. Each letter is looked up
--- by its key, whatever the planner knows of the tables.
+-- p_moved: array of objects {dead_letter_id, deaths}. The subjects of an earlier death go, unless nothing was
+-- recorded of this one: the message is still about them. Each letter is looked up by its key, whatever the planner
+-- knows of the tables.
 CREATE FUNCTION write_dead_letter_subjects(p_moved jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_reopened uuid[] := ARRAY(
         SELECT m.dead_letter_id FROM jsonb_to_recordset(p_moved) AS m(dead_letter_id uuid, deaths integer)
-         WHERE m.deaths > 1);
+         WHERE m.deaths > 1 AND EXISTS (
+               SELECT FROM wh_dead_letters l
+                WHERE l.dead_letter_id = m.dead_letter_id AND jsonb_path_exists(l.failure_detail, '$.subjects[*]')));
 BEGIN
     IF cardinality(v_reopened) > 0 THEN
         DELETE FROM dead_letter_subjects s WHERE s.dead_letter_id = ANY (v_reopened);

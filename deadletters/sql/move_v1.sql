@@ -7,8 +7,8 @@
 -- to the row's; `with_stored`: the failure that the row has stored is added to the given one. p_lease_token: only
 -- rows (or streams) held under it are moved. Without it a row under a live lease of another instance is left alone
 -- unless p_force.
--- Returns one row for each row moved: its id and the id of the letter that now holds it. No row = it was gone
--- already, or is held by somebody else.
+-- Returns one row for each row moved: its id and the id of the letter that now holds it, which is the given one only
+-- if no other letter has it. No row = it was gone already, or is held by somebody else.
 -- Locks: letters in id order, then work rows, then the rest.
 CREATE FUNCTION move_{{work}}(
     p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz
@@ -18,6 +18,7 @@ DECLARE
     v_sources uuid[] := ARRAY(SELECT m.source_id FROM jsonb_to_recordset(p_moves) AS m(source_id uuid));
     v_letters uuid[];
     v_moved jsonb;
+    v_lost boolean;
 BEGIN
     v_letters := ARRAY(
         SELECT w.dead_letter_id FROM {{work}} w WHERE w.{{id}} = ANY (v_sources) AND w.dead_letter_id IS NOT NULL
@@ -69,7 +70,10 @@ BEGIN
                      WHERE l.dead_letter_id = g.dead_letter_id AND l.superseded_by IS NULL),
                    (SELECT l.dead_letter_id FROM wh_dead_letters l
                      WHERE l.source_table = '{{work}}' AND l.source_id = g.{{id}} AND l.superseded_by IS NULL),
-                   g.dead_letter_id, g.given_id, gen_random_uuid()),
+                   (SELECT f.id FROM (VALUES (1, g.dead_letter_id), (2, g.given_id)) AS f(rank, id)
+                     WHERE NOT EXISTS (SELECT FROM wh_dead_letters l WHERE l.dead_letter_id = f.id)
+                       AND f.id IS NOT NULL ORDER BY f.rank LIMIT 1),
+                   gen_random_uuid()),
                '{{work}}', g.{{id}}, g.stream_id, {{message_type}}, {{destination}}, {{perspective_name}}, {{envelope}},
                {{metadata}}, {{envelope_raw}}, g.envelope_bytes, g.given_reason, g.given_error,
                dead_letter_line(g.given_error), g.given_detail, g.cause, g.given_attempts, g.delays, g.life, p_now,
@@ -97,6 +101,7 @@ BEGIN
                         WHERE e.dead_letter_id = l.dead_letter_id AND e.generation = excluded.generation)
                    THEN l.recovery_attempts ELSE 0 END,
                recovery_status = CASE l.operator_disposition WHEN 2 THEN 2 WHEN 3 THEN 4 ELSE 0 END
+         WHERE l.dead_letter_id = ANY (v_letters) AND l.superseded_by IS NULL
         RETURNING l.dead_letter_id, l.source_id, l.deaths, l.life, l.cause, l.failure_reason, l.error_text,
                   l.failure_detail, l.attempts_when_dlq, l.delays_when_dlq, l.error_fingerprint,
                   l.error_fingerprint_version
@@ -119,8 +124,11 @@ BEGIN
           FROM letters l JOIN moves m ON m.source_id = l.source_id
     )
     SELECT jsonb_agg(jsonb_build_object('source_id', l.source_id, 'dead_letter_id', l.dead_letter_id,
-                                        'deaths', l.deaths))
-      INTO v_moved FROM letters l;
+                                        'deaths', l.deaths)), count(*) <> (SELECT count(*) FROM gone)
+      INTO v_moved, v_lost FROM letters l;
+    IF v_lost THEN
+        RAISE EXCEPTION 'a letter of that id was written meanwhile' USING ERRCODE = 'unique_violation';
+    END IF;
 
     PERFORM write_dead_letter_subjects(v_moved);
     RETURN QUERY SELECT m.source_id, m.dead_letter_id

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from queues.models.fields import JSONTextField
+from queues.models.fields import JSONTextField, in_calendar
 
 
 class StoredEvent(models.Model):
@@ -35,6 +35,7 @@ class StoredEvent(models.Model):
             models.UniqueConstraint(name="wh_event_store_stream_version", fields=["stream_id", "version"]),
             models.UniqueConstraint(name="wh_event_store_aggregate_version", fields=["aggregate_id", "version"]),
             models.CheckConstraint(name="wh_event_store_version_positive", condition=Q(version__gte=1)),
+            models.CheckConstraint(name="wh_event_store_times_in_calendar", condition=in_calendar("created_at")),
         ]
 
 

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from queues.models.fields import JSONTextField
+from queues.models.fields import JSONTextField, in_calendar
 
 
 class Source(models.TextChoices):
@@ -73,8 +73,8 @@ class MessageRow(WorkRow):
         abstract = True
 
 
-def work_constraints(table: str) -> list[models.BaseConstraint]:
-    """Return what holds of every work row, whoever writes it."""
+def work_constraints(table: str, *times: str) -> list[models.BaseConstraint]:
+    """Return what holds of every work row, whoever writes it; `times`: its own columns beside those of all."""
 
     def check(name: str, condition: Q) -> models.CheckConstraint:
         return models.CheckConstraint(name=f"{table}_{name}", condition=condition)
@@ -83,6 +83,7 @@ def work_constraints(table: str) -> list[models.BaseConstraint]:
         check("max_attempts_positive_or_unlimited", Q(max_attempts=-1) | Q(max_attempts__gte=1)),
         check("max_delays_not_negative", Q(max_delays__gte=-1)),
         check("counts_not_negative", Q(attempts__gte=0, delays__gte=0, releases__gte=0, life__gte=1)),
+        check("times_in_calendar", in_calendar("scheduled_for", "processed_at", "started_at", *times)),
         check("lease_is_whole", Q(lease_token=None) | Q(lease_expiry__isnull=False, instance_id__isnull=False)),
     ]
 
@@ -114,7 +115,7 @@ class InboxMessage(MessageRow):
     class Meta:
         db_table = "wh_inbox"
         verbose_name = "inbox message"
-        constraints = work_constraints("wh_inbox")
+        constraints = work_constraints("wh_inbox", "received_at", "chain_emitted_at")
         indexes = message_indexes("wh_inbox")
 
 
@@ -129,7 +130,7 @@ class OutboxMessage(MessageRow):
     class Meta:
         db_table = "wh_outbox"
         verbose_name = "outbox message"
-        constraints = work_constraints("wh_outbox")
+        constraints = work_constraints("wh_outbox", "created_at", "published_at")
         indexes = [
             *message_indexes("wh_outbox"),
             # What waits for a destination whose circuit is open or which is paused.
@@ -157,7 +158,7 @@ class PerspectiveEvent(WorkRow):
         db_table = "wh_perspective_events"
         verbose_name = "perspective event"
         constraints = [
-            *work_constraints("wh_perspective_events"),
+            *work_constraints("wh_perspective_events", "created_at", "claimed_at"),
             # An event is applied once by each perspective, however often it is appended or recovered.
             models.UniqueConstraint(
                 name="wh_perspective_events_once", fields=["stream_id", "perspective_name", "event_id"]

@@ -3,6 +3,7 @@
 import random
 import threading
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -79,6 +80,8 @@ def test_counts_are_exact_before_and_after_folding():
         "UPDATE wh_dead_letters SET source_table = 'broker', recovery_status = 4",
         "UPDATE wh_dead_letters SET owner = 'ann'",
         "DELETE FROM dead_letter_subjects",
+        "UPDATE wh_dead_letters SET superseded_by = gen_random_uuid(); DELETE FROM dead_letter_deaths;"
+        "DELETE FROM dead_letter_subjects; DELETE FROM wh_dead_letters",
         "DELETE FROM dead_letter_deaths; DELETE FROM dead_letter_subjects; DELETE FROM wh_dead_letters",
         """INSERT INTO dead_letter_subjects (dead_letter_id, position, type, id, subject_key)
            SELECT dead_letter_id, 9, 'order', '42', gen_random_uuid() FROM wh_dead_letters""",
@@ -170,6 +173,7 @@ def test_the_trend_counts_deaths_by_hour_and_build(handlers):
     [
         ("state = 'resolved', state_at = '2026-01-01'", "regressed"),
         ("state = 'resolved', state_at = '2027-01-01'", "resolved"),
+        ("state = 'fixed', fixed_in_generation = 'build-1', state_at = '2027-01-01'", "fixed"),
         ("state = 'fixed', fixed_in_generation = 'build-1', state_at = '2026-01-01'", "regressed"),
         ("state = 'fixed', fixed_in_generation = 'build-2', state_at = '2026-01-01'", "fixed"),
         ("state = 'held'", "held"),
@@ -184,6 +188,65 @@ def test_a_death_after_a_fix_makes_the_group_regressed(triage, state, sql):
     counting.fold()
 
     assert FailureGroup.objects.get().state == state
+
+
+@pytest.mark.django_db
+def test_a_group_knows_its_first_and_its_last_death_whatever_order_they_are_folded_in():
+    for day in (5, 2, 9, 4):
+        a_letter(dead_lettered_at=datetime(2026, 3, day, tzinfo=UTC))
+        counting.fold()
+
+    group = FailureGroup.objects.get()
+    assert (group.first_seen_at.day, group.last_seen_at.day) == (2, 9)
+
+
+@pytest.mark.django_db
+def test_a_letter_that_is_fingerprinted_anew_takes_its_death_to_the_other_trend(sql):
+    letter = a_letter(dead_lettered_at=datetime(2026, 3, 5, 10, 30, tzinfo=UTC))
+    a_letter(dead_lettered_at=datetime(2026, 3, 5, 10, 40, tzinfo=UTC))
+    counting.fold()
+    sql("UPDATE wh_dead_letters SET error_fingerprint = 'new' WHERE dead_letter_id = %s", letter.pk)
+    counting.fold()
+
+    trends = dict(GroupHour.objects.values_list("fingerprint", "deaths"))
+    assert trends == {letter.error_fingerprint: 1, "new": 1}
+    assert FailureGroup.objects.get(fingerprints__fingerprint="new").first_seen_at == letter.dead_lettered_at
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("before", ["DELETE FROM dead_letter_subjects", "INSERT INTO dead_letter_subjects SELECT"])
+def test_subjects_that_change_while_their_letter_does_stay_exact(before, sql):
+    letter = a_letter(subjects=ABOUT_42)
+    change = {
+        "DELETE FROM dead_letter_subjects": before,
+        "INSERT INTO dead_letter_subjects SELECT": (
+            "INSERT INTO dead_letter_subjects (dead_letter_id, position, type, id, subject_key)"
+            " SELECT dead_letter_id, 9, 'tenant', 'a', dead_letter_subject_key('tenant', 'a') FROM wh_dead_letters"
+        ),
+    }[before]
+    changed, leave = threading.Event(), threading.Event()
+
+    def change_subjects():
+        with closing(connection), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(change)
+            changed.set()
+            assert leave.wait(20)
+
+    def hold():
+        with closing(connection), transaction.atomic():
+            dispose(letter.pk, 2)
+
+    threads = [threading.Thread(target=change_subjects), threading.Thread(target=hold)]
+    threads[0].start()
+    assert changed.wait(20)
+    threads[1].start()
+    while not sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"):
+        pass
+    leave.set()
+    for thread in threads:
+        thread.join(20)
+
+    assert_exact()
 
 
 @pytest.mark.django_db(transaction=True)

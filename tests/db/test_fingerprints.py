@@ -151,3 +151,15 @@ def test_one_version_1_group_of_two_faults_becomes_two_groups():
     counting.fold()
 
     assert FailureGroup.objects.count() == 2
+
+
+def test_prose_that_version_1_cannot_tell_apart_is_fingerprinted_anew():
+    for text in ("the bank is away", "attempts=12 > max=10"):
+        a_letter_of_another_language(text)
+    counting.fold()
+    assert FailureGroup.objects.count() == 1
+
+    assert refingerprinting.refingerprint() == 2
+    counting.fold()
+
+    assert FailureGroup.objects.count() == 2

@@ -1,5 +1,7 @@
 """Recovery of one dead letter: sent once, judged by the handler's success."""
 
+from uuid import uuid4
+
 import pytest
 from django.db import transaction
 
@@ -202,6 +204,13 @@ def test_a_handled_message_is_recovered_whatever_a_person_decided_meanwhile(flak
 
     letter.refresh_from_db()
     assert (letter.recovery_status, letter.operator_disposition) == (RecoveryStatus.RECOVERED, 2)
+
+
+@pytest.mark.django_db
+def test_a_superseded_letter_is_not_settled(sql):
+    letter = a_letter(status=RecoveryStatus.RECOVERING, superseded_by=uuid4())
+
+    assert sql("SELECT settle_recovered(%s) AS n", [letter.pk]) == [{"n": 0}]
 
 
 @pytest.mark.django_db
