@@ -80,8 +80,8 @@ def test_counts_are_exact_before_and_after_folding():
         "UPDATE wh_dead_letters SET source_table = 'broker', recovery_status = 4",
         "UPDATE wh_dead_letters SET owner = 'ann'",
         "DELETE FROM dead_letter_subjects",
-        "UPDATE wh_dead_letters SET superseded_by = gen_random_uuid(); DELETE FROM dead_letter_deaths;"
-        "DELETE FROM dead_letter_subjects; DELETE FROM wh_dead_letters",
+        """UPDATE wh_dead_letters SET superseded_by = gen_random_uuid(); DELETE FROM dead_letter_deaths;
+           DELETE FROM dead_letter_subjects; DELETE FROM wh_dead_letters""",
         "DELETE FROM dead_letter_deaths; DELETE FROM dead_letter_subjects; DELETE FROM wh_dead_letters",
         """INSERT INTO dead_letter_subjects (dead_letter_id, position, type, id, subject_key)
            SELECT dead_letter_id, 9, 'order', '42', gen_random_uuid() FROM wh_dead_letters""",
