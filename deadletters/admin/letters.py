@@ -60,7 +60,7 @@ class DeadLetterAdmin(TriageAdmin):
     ordering = ("-dead_lettered_at", "-dead_letter_id")
     list_filter = ("recovery_status", ReasonFilter)
     list_display = (
-        "dead_letter_id", "message_type", "recovery_status", "dead_lettered_at",
+        "dead_letter_id", masked("message_type"), "recovery_status", "dead_lettered_at",
         masked("error_line", "error", limit=MAX_LINE), reason_of, "operator_disposition", "owner", "deaths",
     )  # fmt: skip
     triaged = ("owner", "operator_disposition", "quiet_until", "quiet_until_generation")
@@ -68,10 +68,11 @@ class DeadLetterAdmin(TriageAdmin):
         ("Failure", (
             cause_of, reason_of, masked("error_line", "error"), "error_fingerprint", "error_fingerprint_version",
             "attempts_when_dlq", "delays_when_dlq", "deaths", "dead_lettered_at", "first_dead_lettered_at",
-            "dead_lettered_by", "generation",
+            "dead_lettered_by", masked("generation"),
         )),
         ("Message", (
-            "dead_letter_id", "source_table", "source_id", "message_type", "destination", "perspective_name",
+            "dead_letter_id", "source_table", "source_id", masked("message_type"), masked("destination"),
+            masked("perspective_name"),
             "stream_id", "life", "envelope_bytes",
         )),
         ("Recovery", (

@@ -15,6 +15,7 @@ from deadletters.queries import counts
 from deadletters.queries.counts import Count, Deaths, Fingerprint
 from deadletters.words.errors import NoSuchGroup
 from deadletters.words.filters import CountCursor, Cursor, GroupFilter
+from queues.words.redaction import mask_text
 
 COUNT_CAP = 10_000
 LOOKED_AT = 20_000
@@ -183,9 +184,10 @@ def newest_letters(fingerprints: Sequence[Fingerprint], limit: int = SUBJECT_SAM
 
 
 def suggestions(limit: int = 50) -> Suggestions:
-    """Return types and owners of the groups that were last seen."""
+    """Return types and owners of the groups that were last seen; no type that holds a secret."""
     recent = FailureGroup.objects.order_by("-last_seen_at", "-group_id").values_list("message_type", "owner")[:1000]
-    types, owners = {kind for kind, _ in recent if kind}, {owner for _, owner in recent if owner}
+    types = {kind for kind, _ in recent if kind and mask_text(kind) == kind}
+    owners = {owner for _, owner in recent if owner}
     return Suggestions(types=sorted(types)[:limit], owners=sorted(owners)[:limit])
 
 

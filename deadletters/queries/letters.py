@@ -18,6 +18,7 @@ from deadletters.queries import payloads
 from deadletters.words.errors import NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
 from queues.words.messages import MAX_TYPE
+from queues.words.redaction import mask_text
 
 COUNT_CAP = 10_000
 SEARCHED = 50_000
@@ -155,10 +156,10 @@ def any_letter_exists() -> bool:
 
 
 def types_in_use(limit: int = 50) -> Sequence[str]:
-    """Return message types of the newest letters, for suggestions."""
+    """Return message types of the newest letters, for suggestions; none that holds a secret."""
     recent = DeadLetter.objects.filter(superseded_by=None).order_by(*ORDER)
     sample = recent.values_list("message_type", flat=True)[:1000]
-    return sorted({name for name in sample if len(name) <= MAX_TYPE})[:limit]
+    return sorted({name for name in sample if len(name) <= MAX_TYPE and mask_text(name) == name})[:limit]
 
 
 def _matching(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLetter]]:

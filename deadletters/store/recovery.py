@@ -7,7 +7,7 @@ from django.db import connection
 
 
 class Sent(StrEnum):
-    """What `recover` did; everything but SENT changed nothing."""
+    """What `recover` did; everything but SENT changed nothing. DIED_AGAIN: the person saw an earlier death."""
 
     SENT = "sent"
     RECOVERING = "recovering"
@@ -16,6 +16,7 @@ class Sent(StrEnum):
     CONFLICT = "conflict"
     SUPERSEDED = "superseded"
     UNSUPPORTED = "unsupported"
+    DIED_AGAIN = "died_again"
 
 
 def recover(dead_letter_id: UUID, actor: str) -> Sent | None:

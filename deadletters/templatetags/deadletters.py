@@ -20,7 +20,7 @@ from deadletters.words.filters import STATUSES, reason_name
 from deadletters.words.filters.listfilter import ListFilter
 from queues.models import Source
 from queues.words.redaction import mask_text
-from queues.words.text import cut
+from queues.words.text import cut, visible
 
 register = template.Library()
 
@@ -149,8 +149,8 @@ def masked(text: str | None) -> str:
 
 @register.filter
 def name(text: str) -> str:
-    """Return a name cut where it is longer than any that is sent: writers in other languages know no limit."""
-    return cut(text, MAX_NAME)
+    """Return a name with secrets masked and control characters visible, cut where it is longer than any that is sent."""
+    return mask_text(visible(cut(text, MAX_NAME)))
 
 
 @register.filter

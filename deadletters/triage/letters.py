@@ -46,18 +46,29 @@ class Recovery:
 
 
 @transaction.atomic
-def recover(*, dead_letter_id: UUID, user: Any) -> Recovery:
-    """Send one letter's message back to its source. Raises PermissionDenied, NoSuchLetter."""
+def recover(*, dead_letter_id: UUID, user: Any, death: int | None = None) -> Recovery:
+    """Send one letter's message back to its source. Raises PermissionDenied, NoSuchLetter.
+
+    death: the number of the death that the person saw; one request that arrives twice recovers once.
+    """
     by = actor(user, access.RECOVER)
-    sent = send_again(dead_letter_id, by.name)
+    has_died_again = death is not None and death != _deaths(dead_letter_id)
+    sent = Sent.DIED_AGAIN if has_died_again else send_again(dead_letter_id, by.name)
     if sent is None:
         raise NoSuchLetter(str(dead_letter_id))
     audit.record(actor=by, action="recover", dead_letter_id=dead_letter_id, after={"outcome": str(sent)})
     if sent is not Sent.SENT:
-        return _who_was_first(dead_letter_id, sent)
+        return Recovery(sent=sent) if has_died_again else _who_was_first(dead_letter_id, sent)
     source = DeadLetter.objects.values_list("source_table", flat=True).get(pk=dead_letter_id)
     wakeups.wake(Source.INBOX if source == Source.BROKER else source)
     return Recovery(sent=sent)
+
+
+def _deaths(dead_letter_id: UUID) -> int:
+    letter = DeadLetter.objects.select_for_update().filter(pk=dead_letter_id).values_list("deaths", flat=True).first()
+    if letter is None:
+        raise NoSuchLetter(str(dead_letter_id))
+    return letter
 
 
 def _who_was_first(dead_letter_id: UUID, sent: Sent) -> Recovery:

@@ -95,7 +95,7 @@ def group(request: HttpRequest, group_id: UUID) -> HttpResponse:
 @require_safe
 def by_fingerprint(request: HttpRequest, fingerprint: str) -> HttpResponse:
     """Lead from a fingerprint to its group."""
-    found = groups.with_fingerprint(fingerprint.lower())
+    found = groups.with_fingerprint(fingerprint.lower()) if "\x00" not in fingerprint else None
     return redirect("deadletters:group", found.group_id) if found else _no_such_group(request)
 
 

@@ -137,7 +137,7 @@ def live(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
 def recover(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Recover one letter; 409 with its fresh state when somebody was first."""
     try:
-        recovery = triage.recover(dead_letter_id=dead_letter_id, user=request.user)
+        recovery = triage.recover(dead_letter_id=dead_letter_id, user=request.user, death=_death(request))
     except NoSuchLetter:
         return _no_such_letter(request)
     said = _said(recovery)
@@ -148,6 +148,12 @@ def recover(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
         return _detail(request, dead_letter_id, status=status, said=said)
     messages.success(request, said)
     return redirect("deadletters:letter", dead_letter_id)
+
+
+def _death(request: HttpRequest) -> int | None:
+    """Return the number of the death that the form was about; None = it does not say."""
+    seen = request.POST.get("death", "")
+    return int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else None
 
 
 @needs(access.TRIAGE)
@@ -268,6 +274,7 @@ def _said(recovery: triage.Recovery) -> str:
         Sent.GIVEN_UP: _("It was given up; it is not recovered again."),
         Sent.CONFLICT: _("A message with the same id waits in the queue already. Nothing was changed."),
         Sent.SUPERSEDED: _("A later dead letter has taken its place. Nothing was changed."),
+        Sent.DIED_AGAIN: _("It has died again since this page was read. Look at the new failure; nothing was changed."),
         Sent.UNSUPPORTED: _("Letters of this source cannot be recovered here."),
     }[recovery.sent]
 

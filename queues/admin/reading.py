@@ -144,9 +144,15 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> SafeStri
     if not rows:
         return EMPTY
     head = format_html_join("", '<th scope="col">{}</th>', ((heading,) for heading in headings))
-    cells = (format_html_join("", "<td>{}</td>", ((display_for_value(value, EMPTY),) for value in row)) for row in rows)
+    cells = (format_html_join("", "<td>{}</td>", ((_cell(value),) for value in row)) for row in rows)
     body = format_html_join("", "<tr>{}</tr>", ((row,) for row in cells))
     return format_html("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", head, body)
+
+
+def _cell(value: object) -> Any:
+    """Show a value; text that others wrote with its secrets masked, markup of our own as it is."""
+    is_text = isinstance(value, str) and not isinstance(value, SafeString)
+    return display_for_value(mask_text(str(value)) if is_text else value, EMPTY)
 
 
 def _filter_name(of: Any) -> str:

@@ -101,7 +101,7 @@ def test_a_perspective_whose_event_is_gone_dies_with_the_type_of_the_source():
         (
             "System.Boom: down\n   at A.B()",
             "attempts=12 > max=10",
-            "attempts=12 > max=10\nlast error: System.Boom: down",
+            "attempts=12 > max=10\nlast error: System.Boom: down\n   at A.B()",
         ),
         ("System.Boom: down", None, "System.Boom: down"),
         ("", "gave up", "gave up"),

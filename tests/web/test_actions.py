@@ -181,3 +181,23 @@ def test_a_recovery_that_fails_leaves_no_action(operator, monkeypatch):
 
     assert not OperatorAction.objects.exists()
     assert DeadLetter.objects.get().recovery_status == RecoveryStatus.PENDING
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_the_same_request_that_arrives_again_after_another_death_recovers_nothing(page, headers):
+    letter = a_letter(deaths=2)
+
+    answer = page.post(address("recover", letter), {"death": "1"}, headers=headers)
+
+    assert answer.status_code == 409
+    assert "died again since this page was read" in answer.content.decode()
+    letter.refresh_from_db()
+    assert (letter.recovery_status, letter.recoveries_total) == (0, 0)
+    assert OperatorAction.objects.get().after == {"outcome": "died_again"}
+
+
+def test_the_recover_form_says_which_death_it_is_about(page):
+    letter = a_letter(deaths=2)
+
+    assert '<input type="hidden" name="death" value="2">' in page.get(address("letter", letter)).content.decode()
+    assert page.post(address("recover", letter), {"death": "2"}).status_code == 302

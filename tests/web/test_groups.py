@@ -385,3 +385,9 @@ def test_a_letter_shows_its_group_and_one_that_is_not_folded_says_nothing(page):
     content = page.get(reverse("deadletters:letter", args=[first.pk])).content.decode()
     assert "1 other died of the same" in content
     assert address("group", of(first)) in content
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+@pytest.mark.parametrize("fingerprint", ["%00", "nonsense", "0" * 16])
+def test_a_fingerprint_that_no_group_has_is_not_found(page, fingerprint, headers):
+    assert page.get(f"/groups/of/{fingerprint}", headers=headers).status_code == 404

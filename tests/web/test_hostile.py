@@ -9,7 +9,7 @@ from django.urls import reverse
 from deadletters import counting
 from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryStatus
 from queues.models import DeliveryLogEntry
-from tests.factories import a_letter
+from tests.factories import a_letter, a_user
 from tests.web.conftest import HTMX
 
 pytestmark = pytest.mark.django_db
@@ -142,3 +142,26 @@ def test_hostile_letters_are_characters_in_the_admin(admin_client):
             response = admin_client.get(address)
             assert response.status_code == 200
             assert "<script>document" not in response.content.decode()
+
+
+ADMIN_PAGE = "/admin/deadletters/deadletter/{letter}/change/"
+
+
+@pytest.mark.parametrize("path", ["/letters/", "/groups/", "/letters/{letter}/", ADMIN_PAGE])
+@pytest.mark.django_db
+def test_a_secret_in_a_name_is_masked_wherever_the_name_is_shown(path, signed_in):
+    secret = "amqp://user:hunter2@host/q"
+    letter = a_letter(
+        source_table="wh_outbox",
+        destination=secret,
+        message_type=secret,
+        generation=secret,
+        perspective_name=secret,
+        subjects=[("order", "https://u:hunter2@h/")],
+    )
+    counting.fold()
+    browser = signed_in(a_user("root", is_superuser=True, is_staff=True))
+
+    content = browser.get(path.format(letter=letter.pk)).content.decode()
+    shown = re.sub(r'(href|hx-get)="[^"]*"', "", content)  # an address names its subject as it is
+    assert "hunter2" not in shown
