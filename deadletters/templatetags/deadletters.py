@@ -149,7 +149,7 @@ def masked(text: str | None) -> str:
 
 @register.filter
 def name(text: str) -> str:
-    """Return a name with secrets masked and control characters visible, cut where it is longer than any that is sent."""
+    """Return a name with secrets masked and control characters visible, cut where nobody sends one so long."""
     return mask_text(visible(cut(text, MAX_NAME)))
 
 

@@ -88,7 +88,7 @@ def test_secrets_are_masked_at_any_depth(page):
 
     content = shown(page, a_letter(payload=json.dumps(payload), metadata=json.dumps(metadata), error="token=hidden-5"))
     assert "hidden-" not in content
-    assert "4242" not in content
+    assert "4242424242424242" not in content
     assert "visible" in content
     assert "visible-header" in content
 
