@@ -23,9 +23,10 @@ class AuditedAdmin(ReadingAdmin):
     thing = ""
     stamped: Sequence[str] = ()
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:  # noqa: ARG002 - Django gives them
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         by_hand = [field.name for field in self.opts.concrete_fields if field.editable and not field.primary_key]
-        return [name for name in by_hand if obj is not None or name not in self.stamped]
+        seen = ["seen"] if obj is not None and self.has_change_permission(request, obj) else []
+        return [*(name for name in by_hand if obj is not None or name not in self.stamped), *seen]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:  # noqa: ARG002 - Django gives them
         return list(self.stamped) if obj is not None else []
@@ -52,16 +53,16 @@ class AuditedAdmin(ReadingAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         by = _actor(request)
-        before = _values(type(obj)._base_manager.select_for_update().get(pk=obj.pk)) if change else None
+        before = values_of(type(obj)._base_manager.select_for_update().get(pk=obj.pk)) if change else None
         self.stamp(obj, by=by, change=change, form=form)
         with transaction.atomic():
             obj.save()
             obj.refresh_from_db()
-            self._record(by, f"{self.thing}_{'changed' if change else 'added'}", obj, before, _values(obj))
+            self._record(by, f"{self.thing}_{'changed' if change else 'added'}", obj, before, values_of(obj))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         with transaction.atomic():
-            self._record(_actor(request), f"{self.thing}_deleted", obj, _values(obj), None)
+            self._record(_actor(request), f"{self.thing}_deleted", obj, values_of(obj), None)
             obj.delete()
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -82,7 +83,7 @@ def _actor(request: HttpRequest) -> Actor:
     return Actor(name=request.user.get_username(), id=str(request.user.pk))
 
 
-def _values(row: Model) -> dict[str, Any]:
+def values_of(row: Model) -> dict[str, Any]:
     """Return a row's columns as JSON."""
     columns = {field.attname: field.value_from_object(row) for field in row._meta.concrete_fields}
     values: dict[str, Any] = json.loads(json.dumps(columns, cls=DjangoJSONEncoder))

@@ -1,6 +1,8 @@
 """What administrators set: recovery policies, pauses and legal holds."""
 
+import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -10,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from deadletters.admin.auditing import AuditedAdmin
+from deadletters.admin.auditing import AuditedAdmin, values_of
 from deadletters.models import LegalHold, RecoveryPolicy
 from deadletters.store.audit import Actor
 from queues.models import PauseKind, SourcePause
@@ -22,7 +24,23 @@ else:
 
 
 class SetUpForm(_ModelForm):
-    """A form that says itself what is wrong; a constraint of the database is named only where it does not."""
+    """A form that says itself what is wrong; a constraint of the database is named only where it does not.
+
+    `seen`: a digest of the row that the person saw, so that nobody writes over what another one saved meanwhile.
+    """
+
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.present = _digest(self.instance) if self.instance.pk else ""
+        self.initial["seen"] = self.present
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("seen") not in ("", self.present):
+            self.add_error(None, "Somebody has changed it since this page was read. Open it again; nothing was saved.")
+        return cleaned
 
     def _update_errors(self, errors: ValidationError) -> None:
         if not self.errors:
@@ -44,6 +62,10 @@ class PolicyForm(SetUpForm):
             "max_recoveries": "How often the schedule recovers a letter before it holds it or gives it up.",
             "cooldown_seconds": "Seconds from a death to the first automatic recovery; doubled with each further one.",
         }
+
+
+def _digest(row: Any) -> str:
+    return sha256(json.dumps(values_of(row), sort_keys=True).encode()).hexdigest()[:16]
 
 
 @admin.register(RecoveryPolicy)

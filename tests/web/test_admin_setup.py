@@ -186,3 +186,21 @@ def test_the_pages_of_the_schedule_open_without_inline_script(admin_client, mode
         scripts = content.split("<script")[1:]
         assert all("src=" in script.split(">")[0] or 'type="application/json"' in script for script in scripts)
         assert "<style" not in content
+
+
+def test_a_policy_that_somebody_changed_meanwhile_is_not_written_over(browser):
+    policy = RecoveryPolicy.objects.create(name="ours", cause="imported", failure_reason=8, max_recoveries=1)
+    page = address(RecoveryPolicy, "change", policy.pk)
+    form = browser.get(page).context["adminform"].form
+    values = {
+        name: "" if (value := form.get_initial_for_field(form.fields[name], name)) is None else value
+        for name in form.fields
+    }
+    browser.post(page, {**values, "max_recoveries": 4})
+
+    answer = browser.post(page, {**values, "cooldown_seconds": 77})
+
+    assert answer.status_code == 200
+    assert "Somebody has changed it" in answer.content.decode()
+    policy.refresh_from_db()
+    assert (policy.max_recoveries, policy.cooldown_seconds) == (4, 3600)
