@@ -74,9 +74,9 @@ def plan_of(sql):
 
 @pytest.fixture
 def grouped(many):
-    """The six thousand letters in ten groups, and a subject that three hundred of them are about."""
+    """The six thousand letters in ninety groups, and a subject that three hundred of them are about."""
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE wh_dead_letters SET error_fingerprint = lpad(failure_reason %% 10 || '', 16, '0')", [])
+        cursor.execute("UPDATE wh_dead_letters SET error_fingerprint = lpad(failure_reason || '', 16, '0')", [])
         cursor.execute(
             "INSERT INTO dead_letter_subjects (dead_letter_id, position, type, id, subject_key)"
             " SELECT dead_letter_id, 1, 'customer', '7', dead_letter_subject_key('customer', '7')"
