@@ -1,6 +1,7 @@
 """What the database tests share: handlers of one test, rows as they are, time that passes at once."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -27,6 +28,18 @@ def at_once(*actions: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(len(actions)) as pool:
         return list(pool.map(run, actions, timeout=60))
+
+
+def until_somebody_waits_for_a_lock() -> None:
+    """Return once a session of this database waits for another's lock; the deadline is for a lock that is not there."""
+    until = time.monotonic() + 10
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    count = 0
+    while not count:
+        assert time.monotonic() < until, "nobody waits for a lock"
+        with connection.cursor() as cursor:
+            cursor.execute(waiting)
+            (count,) = cursor.fetchone()
 
 
 INSTANCE = UUID(int=7)

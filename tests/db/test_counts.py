@@ -22,7 +22,7 @@ from deadletters.models import (
 from deadletters.store.recovery import dispose, recover
 from queues import NewMessage, Subject, Terminal, attributed, handles, send, send_many
 from queues.testing import drain
-from tests.db.conftest import at_once, move_by_hand
+from tests.db.conftest import at_once, move_by_hand, until_somebody_waits_for_a_lock
 from tests.factories import a_letter
 
 GROUPS_RECOUNTED = """
@@ -240,9 +240,10 @@ def test_subjects_that_change_while_their_letter_does_stay_exact(before, sql):
     threads[0].start()
     assert changed.wait(20)
     threads[1].start()
-    while not sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"):
-        pass
-    leave.set()
+    try:
+        until_somebody_waits_for_a_lock()
+    finally:
+        leave.set()
     for thread in threads:
         thread.join(20)
 

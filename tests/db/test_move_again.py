@@ -14,7 +14,7 @@ from deadletters.store.recovery import recover
 from queues.words.dead_letters import Death
 from queues.words.failures import Failure
 from queues.words.outcomes import Cause, FailureReason
-from tests.db.conftest import INSTANCE, move_by_hand
+from tests.db.conftest import INSTANCE, move_by_hand, until_somebody_waits_for_a_lock
 from tests.db.rows import row_of, write_row
 
 pytestmark = pytest.mark.django_db
@@ -167,9 +167,10 @@ def test_two_movers_with_one_new_letter_id_lose_no_message(sql):
     assert locked.wait(20)
     second = threading.Thread(target=refused_move, args=(letter_id, messages[1]))
     second.start()
-    while not sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"):
-        pass
-    leave.set()
+    try:
+        until_somebody_waits_for_a_lock()
+    finally:
+        leave.set()
     thread.join(20)
     second.join(20)
 
