@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,10 @@ from queues.words.dead_letters import DeadLetterStore
 from queues.words.errors import InvalidSetting
 from queues.words.outcomes import Budget, Classifier
 from queues.words.payloads import PayloadLimits
+from queues.words.sources import SHORT_NAMES
+
+Caps = int | None | Mapping[str, int | None]
+"""One value for all sources, or a mapping of "inbox", "outbox" and "perspectives"; one left out has the default."""
 
 LOG_MODES = ("off", "failures", "all")
 TRANSPORTS: Mapping[str, str] = {"inbox": "queues.transports.inbox.InboxTransport"}
@@ -30,6 +34,32 @@ def _default_run_dir() -> Path:
     database = settings.DATABASES["default"]
     name = ":".join(str(database.get(part, "")) for part in ("HOST", "PORT", "NAME"))
     return Path(tempfile.gettempdir()) / f"deadletters-{os.getuid()}" / sha256(name.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceConf:
+    """The settings of one source."""
+
+    max_attempts: int | None
+    max_delays: int | None
+    min_attempts_override: int | None
+    max_attempts_override: int | None
+    delivery_log: str
+
+    def __post_init__(self) -> None:
+        Budget(max_attempts=self.max_attempts, max_delays=self.max_delays)
+        for name in ("min_attempts_override", "max_attempts_override"):
+            _check_override(name.upper(), getattr(self, name))
+        floor, ceiling = self.min_attempts_override, self.max_attempts_override
+        if floor is not None and ceiling is not None and floor > ceiling:
+            raise InvalidSetting("MIN_ATTEMPTS_OVERRIDE", floor, f"at most MAX_ATTEMPTS_OVERRIDE, which is {ceiling}")
+        if self.delivery_log not in LOG_MODES:
+            raise InvalidSetting("DELIVERY_LOG", self.delivery_log, f"one of {', '.join(LOG_MODES)}")
+
+
+def _check_override(name: str, cap: object) -> None:
+    if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 1):
+        raise InvalidSetting(name, cap, "a whole number from 1, or None for no bound")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,31 +94,56 @@ class Conf:
     group_ms: float = 50
     drain_seconds: float = 10
     drains_per_source: int = field(default_factory=lambda: os.cpu_count() or 1)
-    max_attempts: int | None = 10
-    max_delays: int | None = 100
-    min_attempts_override: int | None = None
-    max_attempts_override: int | None = None
+    max_attempts: Caps = 10
+    max_delays: Caps = 100
+    min_attempts_override: Caps = None
+    """The fewest attempts that a message has, whatever cap it or its handler brings."""
+    max_attempts_override: Caps = None
+    """The most."""
     max_payload_bytes: int = 64 * 1024 * 1024
     offload_payload_bytes: int = 1024 * 1024
     max_payload_depth: int = 100
-    delivery_log: str = "failures"
+    delivery_log: str | Mapping[str, str] = "failures"
+    """What is logged: off, failures or all. Messages under recovery always are."""
     delivery_log_months_ahead: int = 3
     classifiers: tuple[str, ...] = ()
     """Dotted paths of classifiers that are asked before the default ones."""
 
     def __post_init__(self) -> None:
-        if self.delivery_log not in LOG_MODES:
-            raise InvalidSetting("DELIVERY_LOG", self.delivery_log, f"one of {', '.join(LOG_MODES)}")
         if not self.generation or not isinstance(self.generation, str):
             raise InvalidSetting("GENERATION", self.generation, "the name of a build, not empty")
         _check_routes(self.routes)
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise InvalidSetting(name.upper(), getattr(self, name), "more than 0")
-        self.budget()
+        for name in _PER_SOURCE:
+            _check_sources(name.upper(), getattr(self, name))
+        self._of_source  # noqa: B018 - checks the values of each source
 
-    def budget(self) -> Budget:
-        return Budget(max_attempts=self.max_attempts, max_delays=self.max_delays)
+    @cached_property
+    def _of_source(self) -> Mapping[str, SourceConf]:
+        return {source: SourceConf(**self._values_of(short)) for source, short in SHORT_NAMES.items()}
+
+    def _values_of(self, short: str) -> dict[str, Any]:
+        given = {name: getattr(self, name) for name in _PER_SOURCE}
+        return {
+            name: value.get(short, _DEFAULTS[name]) if isinstance(value, Mapping) else value
+            for name, value in given.items()
+        }
+
+    def budget(self, source: str) -> Budget:
+        """Return the caps that a message of the source has without any of its own or its handler's."""
+        own = self._of_source[source]
+        return Budget(max_attempts=own.max_attempts, max_delays=own.max_delays)
+
+    def clamped(self, source: str, base: Budget, max_attempts: int | None, max_delays: int | None) -> Budget:
+        """Return the caps of one message: its own as stored where set, else those of `base`, in the source's bounds."""
+        own = self._of_source[source]
+        return base.clamped(max_attempts, max_delays, own.min_attempts_override, own.max_attempts_override)
+
+    def log_mode(self, source: str) -> str:
+        """Return which events of the source's messages are logged."""
+        return self._of_source[source].delivery_log
 
     def payload_limits(self) -> PayloadLimits:
         return PayloadLimits(
@@ -111,6 +166,15 @@ def _check_routes(routes: object) -> None:
             raise InvalidSetting("ROUTES", {destination: transport}, f"destinations with a known transport: {known}")
 
 
+def _check_sources(name: str, value: object) -> None:
+    known = list(SHORT_NAMES.values())
+    for source in value if isinstance(value, Mapping) else ():
+        if source not in known:
+            raise InvalidSetting(name, value, f"one value, or a mapping whose keys are among {', '.join(known)}")
+
+
+_PER_SOURCE = tuple(f.name for f in fields(SourceConf))
+_DEFAULTS = {f.name: f.default for f in fields(Conf)}
 _POSITIVE = (
     "lease_seconds",
     "renewal_seconds",

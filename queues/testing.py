@@ -13,6 +13,7 @@ from queues.words.errors import QueuesError
 from queues.words.handlers import registry
 from queues.words.messages import Message, MessageMeta
 from queues.words.payloads import decode_payload, encode_payload
+from queues.words.sources import INBOX
 
 
 class NoHandler(QueuesError):
@@ -42,12 +43,12 @@ def run(
         attempts=attempts,
         delays=delays,
         life=1,
-        source="wh_inbox",
+        source=INBOX,
         position=0,
         stream=None,
         stream_id=None,
         sent_at=None,
-        max_attempts=handler.budget(conf().budget()).max_attempts,
+        max_attempts=handler.budget(conf().budget(INBOX)).max_attempts,
         dead_letter_id=None,
     )
     received = decode_payload(encoded.json, encoded.raw, limits=limits)
@@ -56,6 +57,6 @@ def run(
     )
 
 
-def drain(source: str = "wh_inbox") -> Report:
+def drain(source: str = INBOX) -> Report:
     """Run everything that is due now, in this process; works inside a test's transaction."""
     return _drain(source, seconds=None)

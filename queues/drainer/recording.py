@@ -142,15 +142,15 @@ def due_in(result: Result) -> timedelta:
 
 
 def _log(source: str, results: Iterable[Result]) -> None:
-    events = [_event(result) for result in results if _is_logged(result)]
+    mode = conf().log_mode(source)
+    events = [_event(result) for result in results if _is_logged(result, mode)]
     if not append_log(source, events, worker=instances.current().id, generation=conf().generation):
         log.error("delivery_log_not_written", source=source, events=len(events))
 
 
-def _is_logged(result: Result) -> bool:
+def _is_logged(result: Result, mode: str) -> bool:
     if not result.ran and result.kind is OutcomeKind.FAILURE:
         return False  # dead by a cap that was lowered: this turn had no run of its own
-    mode = conf().delivery_log
     if result.turn.row.dead_letter_id is not None or mode == "all":
         return True
     return mode == "failures" and result.kind is not OutcomeKind.SUCCESS

@@ -31,27 +31,28 @@ def turn_of(queue: Queue, row: Claimed) -> Turn:
     return Turn(row=row, queue=queue, runner=_RUNNERS[queue.source](queue, row.message_type))
 
 
-def _handling(_queue: Queue, message_type: str) -> Runner | None:
+def _handling(queue: Queue, message_type: str) -> Runner | None:
     handler = registry.get(message_type)
-    return None if handler is None else _runner(handler, partial(_handle, handler))
+    return None if handler is None else _runner(queue, handler, partial(_handle, handler))
 
 
 def _applying(queue: Queue, _message_type: str) -> Runner | None:
     projection = registry.projection(queue.perspective or "")
-    return None if projection is None else _runner(projection.handler, partial(_apply, projection))
+    return None if projection is None else _runner(queue, projection.handler, partial(_apply, projection))
 
 
-def _publishing(_queue: Queue, _message_type: str) -> Runner:
+def _publishing(queue: Queue, _message_type: str) -> Runner:
     limit = timedelta(seconds=conf().time_limit_seconds)
-    return Runner(budget=conf().budget(), time_limit=limit, atomic=True, prepare=_publish)
+    return Runner(budget=conf().budget(queue.source), time_limit=limit, atomic=True, prepare=_publish)
 
 
 _RUNNERS = {INBOX: _handling, OUTBOX: _publishing, PERSPECTIVES: _applying}
 
 
-def _runner(handler: Handler, prepare: Any) -> Runner:
+def _runner(queue: Queue, handler: Handler, prepare: Any) -> Runner:
     limit = handler.time_limit or timedelta(seconds=conf().time_limit_seconds)
-    return Runner(budget=handler.budget(conf().budget()), time_limit=limit, atomic=handler.atomic, prepare=prepare)
+    budget = handler.budget(conf().budget(queue.source))
+    return Runner(budget=budget, time_limit=limit, atomic=handler.atomic, prepare=prepare)
 
 
 def _handle(handler: Handler, turn: Turn, body: Body) -> Work:

@@ -178,9 +178,8 @@ def log_loss(turn: Turn) -> None:
 
 
 def log_without_run(source: str, rows: Sequence[Claimed], outcome: OutcomeKind) -> None:
-    """Write an event for rows whose handler did not report; nothing when the log is off."""
-    if conf().delivery_log == "off":
-        return
+    """Write an event for rows whose handler did not report; when the log is off, only for rows under recovery."""
+    logs_all = conf().log_mode(source) != "off"
     events = [
         Event(
             message_id=row.message_id,
@@ -192,6 +191,7 @@ def log_without_run(source: str, rows: Sequence[Claimed], outcome: OutcomeKind) 
             duration_ms=None,
         )
         for row in rows
+        if logs_all or row.dead_letter_id is not None
     ]
     append_log(source, events, worker=instances.current().id, generation=conf().generation)
 

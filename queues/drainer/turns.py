@@ -42,9 +42,8 @@ class Turn:
     @property
     def budget(self) -> Budget:
         """The runner's caps, else the source's; the message's own, clamped by the source's bounds, win."""
-        base = self.runner.budget if self.runner else conf().budget()
-        floor, ceiling = conf().min_attempts_override, conf().max_attempts_override
-        return base.clamped(self.row.max_attempts, self.row.max_delays, floor, ceiling)
+        base = self.runner.budget if self.runner else conf().budget(self.source)
+        return conf().clamped(self.source, base, self.row.max_attempts, self.row.max_delays)
 
     @property
     def charged(self) -> int:

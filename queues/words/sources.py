@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 INBOX, OUTBOX, PERSPECTIVES = "wh_inbox", "wh_outbox", "wh_perspective_events"
 SOURCES = (INBOX, OUTBOX, PERSPECTIVES)
+SHORT_NAMES = {INBOX: "inbox", OUTBOX: "outbox", PERSPECTIVES: "perspectives"}
+"""What settings and commands call them."""
 
 
 @dataclass(frozen=True, kw_only=True)
