@@ -53,13 +53,14 @@ class Store:
 
 
 def _move(death: Death) -> dict[str, Any]:
-    known = fingerprint(death.failure.text, cause=death.cause, reason=death.reason)
+    text = death.failure.text if death.failure else None
+    known = fingerprint(text, cause=death.cause, reason=death.reason)
     return {
         "dead_letter_id": str(uuid7()),
         "source_id": str(death.source_id),
         "failure_reason": int(death.reason),
-        "error_text": death.failure.text or None,  # a reported failure names its type at least
-        "failure_detail": death.failure.structure(),
+        "error_text": text,
+        "failure_detail": death.failure.structure() if death.failure else None,
         "cause": str(death.cause),
         "last_reported_error": death.last_reported,
         "attempts": death.attempts,

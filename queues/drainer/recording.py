@@ -97,7 +97,6 @@ def _unrecordable(result: Result) -> Result:
 
 def _death(result: Result, source: str, token: UUID) -> Death:
     assert result.dead is not None
-    assert result.failure is not None
     return Death(
         source=source,
         source_id=result.turn.row.message_id,

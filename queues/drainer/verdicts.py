@@ -45,8 +45,14 @@ def _spent(turn: Turn, body: Body) -> Result:
         attempts=turn.row.attempts,
         dead=Cause.BUDGET_SPENT,
         reason=_reason(turn),
-        failure=Failure.from_stored(body.error, _structure(body.failure_detail)),
+        failure=_stored(body),
     )
+
+
+def _stored(body: Body) -> Failure | None:
+    """Return the last failure that was recorded; None = none was, which is not an empty one."""
+    structure = _structure(body.failure_detail)
+    return None if body.error is None and structure is None else Failure.from_stored(body.error, structure)
 
 
 def _reason(turn: Turn) -> FailureReason:

@@ -12,13 +12,16 @@ from queues.words.outcomes import Cause, FailureReason, OutcomeKind
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
-    """One message to move. `last_reported`: the last failure reported by an earlier run, beside a lost worker's."""
+    """One message to move. `failure` None: no reason was ever recorded, which is not an empty one.
+
+    `last_reported`: the last failure reported by an earlier run, beside a lost worker's.
+    """
 
     source: str
     source_id: UUID
     cause: Cause
     reason: FailureReason
-    failure: Failure
+    failure: Failure | None
     last_reported: str | None
     attempts: int
     instance_id: UUID

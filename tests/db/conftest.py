@@ -12,6 +12,7 @@ from django.db import connection
 
 from queues import NewMessage, send_many
 from queues.words.handlers import Registry, registry
+from tests.db.sources import DESTINATION, QUEUES, Work, working
 
 
 def at_once(*actions: Callable[[], Any]) -> list[Any]:
@@ -113,3 +114,30 @@ def leases_lapse(sql: Callable[..., Any]) -> Callable[[], None]:
         sql("UPDATE wh_streams SET lease_expiry = now() - interval '1 second' WHERE lease_token IS NOT NULL")
 
     return lapse
+
+
+@pytest.fixture
+def configure(settings: Any) -> Callable[..., None]:
+    """Change settings of the queues."""
+
+    def change(**named: Any) -> None:
+        settings.QUEUES = {**settings.QUEUES, **named}
+
+    return change
+
+
+@pytest.fixture(params=QUEUES, ids=[queue.source for queue in QUEUES])
+def work(
+    request: pytest.FixtureRequest, handlers: Registry, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> Work:
+    """Return each of the three sources in turn, with runs that the test decides."""
+    configure(ROUTES={DESTINATION: "inbox"})
+    return working(request.param, monkeypatch)
+
+
+@pytest.fixture
+def effects(sql: Callable[..., Any]) -> Iterator[Callable[[], list[str]]]:
+    """Give runs a table `test_effects` to write to, and return what reads it in the order of the writes."""
+    sql("CREATE TABLE test_effects (n bigint GENERATED ALWAYS AS IDENTITY, payload text NOT NULL)")
+    yield lambda: [row["payload"] for row in sql("SELECT payload FROM test_effects ORDER BY n")]
+    sql("DROP TABLE test_effects")
