@@ -84,6 +84,8 @@ class Conf:
     backoff_factor: float = 2
     backoff_max_seconds: float = 300
     tick_seconds: float = 5
+    wakeup_fold_ms: float = 100
+    """A process wakes a source at most once in this time; 0 = at every commit."""
     instance_timeout_seconds: float = 60
     """An instance whose last heartbeat is older counts as gone."""
     claim_batch: int = 500
@@ -113,6 +115,8 @@ class Conf:
         if not self.generation or not isinstance(self.generation, str):
             raise InvalidSetting("GENERATION", self.generation, "the name of a build, not empty")
         _check_routes(self.routes)
+        if not self.wakeup_fold_ms >= 0:
+            raise InvalidSetting("WAKEUP_FOLD_MS", self.wakeup_fold_ms, "0 or more")
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise InvalidSetting(name.upper(), getattr(self, name), "more than 0")

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from queues import instances, wakeups
+from queues import instances, shutdown, wakeups
 from queues.conf import conf
 from queues.drainer import drain
 from queues.store import partitions
@@ -11,7 +11,11 @@ from queues.store import partitions
 @shared_task(name=wakeups.DRAIN_TASK, acks_late=True, ignore_result=True)
 def drain_source(source: str) -> None:
     """Drain a source for a while; ask for another drain while messages are due."""
-    if drain(source, seconds=conf().drain_seconds, at_most=conf().drains_per_source).more:
+    instances.beat(ticked=True)
+    report = drain(
+        source, seconds=conf().drain_seconds, at_most=conf().drains_per_source, stopping=shutdown.is_asked
+    )
+    if report.more:
         wakeups.send_wakeup(source)
 
 

@@ -19,7 +19,11 @@ STORAGES = {
 # Each test process notes its runs apart: a sweep must not find those of another database.
 RUN_DIR = Path(tempfile.mkdtemp(prefix="deadletters-test-"))
 atexit.register(shutil.rmtree, RUN_DIR, ignore_errors=True)
-QUEUES = {**PRODUCT_QUEUES, "RUN_DIR": RUN_DIR}
+QUEUES = {
+    **PRODUCT_QUEUES,
+    "RUN_DIR": RUN_DIR,
+    "WAKEUP_FOLD_MS": 0,  # a test sees its own wake-ups only, each at once
+}
 
 # WhiteNoise warns of a folder that nobody has collected static files into.
 STATIC_ROOT = RUN_DIR
