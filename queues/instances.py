@@ -1,17 +1,33 @@
-"""This process as a row of `wh_service_instances`: who drains, on which build, for which types."""
+"""This process as a row of `wh_service_instances`: who drains, on which build, for which types.
+
+The row's metadata is an object:
+
+- `generation`: the deployed build; `types`: message types that the process handles; `perspectives`: of each
+  perspective that it projects the event types.
+- `draining`: the source that it drains now, or null.
+- `message`: what has been running for more than a second, or null: {"id", "type", "attempt", "started_at"}.
+- `ticked_at`: when it last served a wake-up or tick; absent before the first.
+
+`last_heartbeat_at` moves with each of these, and while a drain goes on. A row stays when its process ends: until
+it has been silent for INSTANCE_TIMEOUT_SECONDS its types count as handled, so that a restart kills no message.
+"""
 
 import os
 import socket
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from uuid_utils.compat import uuid7
 
 from queues.conf import conf
 from queues.models import ServiceInstance
+from queues.store import presence
+from queues.store.presence import Process, Running
 from queues.words.handlers import registry
 
 
@@ -34,25 +50,46 @@ def current() -> Instance:
     return _current
 
 
-def beat(*, draining: str | None) -> None:
-    """Say that this process lives, and what it drains now."""
+def tick() -> None:
+    """Say that this process serves a wake-up or a tick."""
+    presence.say(_process(), _build(), ticked=True)
+
+
+def take_place(source: str, at_most: int | None) -> bool:
+    """Say that this process drains the source, unless `at_most` live ones do already; return whether it may.
+
+    Those who ask at once are asked in turn, so that exactly as many get a place as there are.
+    """
+    with transaction.atomic():
+        presence.lock_places(source)
+        if at_most is not None and draining_elsewhere(source) >= at_most:
+            return False
+        presence.say(_process(), {**_build(), "draining": source, "message": None})
+    return True
+
+
+def give_up_place() -> None:
+    """Say that this process drains nothing."""
+    presence.say(_process(), presence.IDLE)
+
+
+def keep_alive(running: Running | None) -> None:
+    """Say that the drain goes on, and what has been running for long."""
+    presence.say(_process(), {} if running else {"message": None}, running=running)
+
+
+def _process() -> Process:
     instance = current()
-    metadata = {
+    host = socket.gethostname()[:200]
+    return Process(instance_id=instance.id, service=conf().service, host=host, process_id=instance.process_id)
+
+
+def _build() -> dict[str, Any]:
+    return {
         "generation": conf().generation,
         "types": list(registry.types()),
         "perspectives": {known.perspective: list(known.event_types) for known in registry.projections()},
-        "draining": draining,
     }
-    ServiceInstance.objects.update_or_create(
-        instance_id=instance.id,
-        defaults={"last_heartbeat_at": Now(), "metadata": metadata},
-        create_defaults={
-            "service_name": conf().service,
-            "host_name": socket.gethostname()[:200],
-            "process_id": instance.process_id,
-            "metadata": metadata,
-        },
-    )
 
 
 def draining_elsewhere(source: str) -> int:
@@ -65,11 +102,6 @@ def is_handled_somewhere(message_type: str, perspective: str | None = None) -> b
     if perspective is None:
         return _live().filter(metadata__types__contains=[message_type]).exists()
     return _live().filter(metadata__perspectives__contains={perspective: [message_type]}).exists()
-
-
-def forget(instance_id: UUID) -> None:
-    """Forget a process that is known to be gone: it drains nothing any more."""
-    ServiceInstance.objects.filter(instance_id=instance_id).delete()
 
 
 def forget_the_dead() -> None:

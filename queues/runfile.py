@@ -71,6 +71,10 @@ class RunFile:
     def close(self) -> None:
         """Remove the file: this process holds nothing any more."""
         self.path.unlink(missing_ok=True)
+        self.leave()
+
+    def leave(self) -> None:
+        """Leave the file to the next sweep, as if this process were gone: it could not settle what it holds."""
         self._map.close()
         self._file.close()
 

@@ -11,10 +11,8 @@ from queues.store import partitions
 @shared_task(name=wakeups.DRAIN_TASK, acks_late=True, ignore_result=True)
 def drain_source(source: str) -> None:
     """Drain a source for a while; ask for another drain while messages are due."""
-    instances.beat(ticked=True)
-    report = drain(
-        source, seconds=conf().drain_seconds, at_most=conf().drains_per_source, stopping=shutdown.is_asked
-    )
+    instances.tick()
+    report = drain(source, seconds=conf().drain_seconds, at_most=conf().drains_per_source, stopping=shutdown.is_asked)
     if report.more:
         wakeups.send_wakeup(source)
 

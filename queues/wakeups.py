@@ -5,6 +5,7 @@ raised into the sender.
 """
 
 import atexit
+import math
 import os
 import threading
 import time
@@ -52,7 +53,7 @@ class _Fold:
 
     def send(self, source: str) -> None:
         with self._lock:
-            wait = self._sent_at.get(source, 0) + conf().wakeup_fold_ms / 1000 - time.monotonic()
+            wait = self._sent_at.get(source, -math.inf) + conf().wakeup_fold_ms / 1000 - time.monotonic()
             if wait > 0:
                 if source not in self._waiting:
                     self._waiting[source] = timer = threading.Timer(wait, self._send_waiting, [source])

@@ -83,6 +83,10 @@ class Batch:
             self.watch.hold(None)
             held.release()
 
+    def give_back(self) -> None:
+        """Give everything back without running anything."""
+        Held.of(self.queue, self.token, self.rows).release()
+
     def _run_all(self) -> None:
         waiting = deque(Item(index=n, turn=turn_of(self.queue, row)) for n, row in enumerate(self.rows))
         while waiting and not self._must_stop(waiting[0]):
@@ -202,7 +206,7 @@ class Batch:
     def _noted(self, item: Item) -> Iterator[None]:
         assert item.turn.runner is not None
         seconds = item.turn.runner.time_limit.total_seconds()
-        with self.run_file.running(item.index), self.watch.running(item.row.message_id, seconds):
+        with self.run_file.running(item.index), self.watch.running(item.row, seconds):
             yield
 
     def _body(self, item: Item) -> Body | None:

@@ -1,9 +1,12 @@
 """A drain: claim, run and record until the source is empty or the time is up."""
 
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from random import randrange
 from uuid import uuid4
 
@@ -47,56 +50,96 @@ def drain(
 
     at_most: do nothing when so many other processes drain the source already.
     """
-    until = None if seconds is None else time.monotonic() + seconds
-    counts: Counter[OutcomeKind] = Counter()
+    place = _Place(source, at_most)
     sweep(conf().run_dir)
     if source == PERSPECTIVES:
         perspectives.subscribe()
-    if at_most is not None and instances.draining_elsewhere(source) >= at_most:
-        return Report()
-    instances.beat(draining=source)
-    run_file = RunFile(conf().run_dir, instances.current().id, capacity=conf().claim_batch)
-    watch = Watch()
-    watch.start()
-    try:
-        more = _drain(source, until, counts, run_file, watch, stopping)
-    except BaseException:
-        drop_session()
-        raise
-    finally:
-        watch.stop()
-        instances.beat(draining=None)
-        run_file.close()
+    counts: Counter[OutcomeKind] = Counter()
+    with _ALONE:
+        if not place.take():
+            return Report()
+        with _at_work(place) as (run_file, watch):
+            until = None if seconds is None else time.monotonic() + seconds
+            claim = partial(_claim, run_file=run_file, watch=watch, stopping=stopping)
+            more = _drain(claim, place, counts, lambda: stopping() or (until is not None and time.monotonic() >= until))
     if counts:
         log.info("drained", source=source, **{str(kind): count for kind, count in counts.items()})
     return Report(counts=counts, more=more)
 
 
+_ALONE = threading.Lock()
+"""A process notes one run at a time, so drains in threads of one process take turns."""
+
+
+class _Place:
+    """The drain's place among those of its source."""
+
+    def __init__(self, source: str, at_most: int | None) -> None:
+        self.source, self._at_most = source, at_most
+        self.is_taken = False
+
+    def take(self) -> bool:
+        """Return whether this drain has a place, taking one unless it has."""
+        self.is_taken = self.is_taken or instances.take_place(self.source, self._at_most)
+        return self.is_taken
+
+    def give_up(self) -> None:
+        instances.give_up_place()
+        self.is_taken = False
+
+
+@contextmanager
+def _at_work(place: _Place) -> Iterator[tuple[RunFile, Watch]]:
+    """Note and watch what runs. After an error what could not be settled is left to the next sweep."""
+    run_file = RunFile(conf().run_dir, instances.current().id, capacity=conf().claim_batch)
+    watch = Watch()
+    watch.start()
+    try:
+        yield run_file, watch
+        watch.stop()
+        if place.is_taken:
+            place.give_up()
+    except BaseException:
+        watch.stop()
+        drop_session()
+        run_file.leave()
+        raise
+    run_file.close()
+
+
 def _drain(
-    source: str,
-    until: float | None,
-    counts: Counter[OutcomeKind],
-    run_file: RunFile,
-    watch: Watch,
-    stopping: Callable[[], bool],
+    claim: Callable[[Queue], Batch | None], place: _Place, counts: Counter[OutcomeKind], must_stop: Callable[[], bool]
 ) -> bool:
-    """Take batches of the source's queues in turn, so that none starves, until a whole round finds nothing."""
-    waiting = deque(queues_of(source))
+    """Take batches of the source's queues in turn, so that none starves, until a whole round finds nothing.
+
+    The last round goes without a place: a wake-up that still found all places taken has ended, and what was sent
+    with it is found by this round, since it was committed before the place was given up. Returns whether
+    messages may be due still.
+    """
+    waiting = deque(queues_of(place.source))
     waiting.rotate(randrange(len(waiting) or 1))  # noqa: S311 - short drains do not all begin with the same queue
     idle = 0
-    while idle < len(waiting):
-        if stopping() or (until is not None and time.monotonic() >= until):
+    while waiting:
+        if must_stop():
             return True
-        batch = _claim(waiting[0], run_file, watch, stopping)
+        batch = claim(waiting[0])
         waiting.rotate(-1)
-        idle = 0 if batch else idle + 1
-        if batch:
+        if batch is not None:
+            idle = 0
+            if not place.take():
+                batch.give_back()
+                return True
             batch.run()
             counts.update(batch.counts)
+        elif (idle := idle + 1) == len(waiting):
+            if not place.is_taken:
+                return False
+            place.give_up()
+            idle = 0
     return False
 
 
-def _claim(queue: Queue, run_file: RunFile, watch: Watch, stopping: Callable[[], bool]) -> Batch | None:
+def _claim(queue: Queue, *, run_file: RunFile, watch: Watch, stopping: Callable[[], bool]) -> Batch | None:
     claims.admit(queue, conf().claim_batch * 2)
     token = uuid4()
     rows = claims.claim(

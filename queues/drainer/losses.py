@@ -5,12 +5,11 @@ from pathlib import Path
 import structlog
 from django.db import transaction
 
-from queues import instances
 from queues.drainer import recording
 from queues.drainer.runners import turn_of
 from queues.drainer.runs import log_without_run, lost
 from queues.runfile import Noted, orphan
-from queues.store import claims
+from queues.store import claims, presence
 from queues.store.claims import Claimed, Held
 from queues.words.errors import ClaimLost
 from queues.words.outcomes import OutcomeKind
@@ -37,7 +36,7 @@ def _settle(noted: Noted) -> None:
         released = claims.held_under(noted.queue, noted.token, rest)
         log_without_run(noted.queue.source, released, OutcomeKind.RELEASED)
     Held(queue=noted.queue, token=noted.token, messages=noted.messages, streams=noted.streams).release()
-    instances.forget(noted.instance_id)
+    presence.bury(noted.instance_id)
     log.warning("drainer_lost", instance_id=str(noted.instance_id), running=str(noted.running), others=len(rest))
 
 

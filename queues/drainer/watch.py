@@ -7,30 +7,37 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from uuid import UUID
 
 import structlog
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from queues import instances
 from queues.conf import conf
-from queues.store.claims import Held
+from queues.store.claims import Claimed, Held
+from queues.store.presence import Running
 
 log = structlog.get_logger(__name__)
 
 
+_LONG_SECONDS = 1.0
+"""A handler that has been running for longer is shown to operators."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Running:
-    message_id: UUID
+    row: Claimed
+    since: float
     until: float
 
 
 class Watch:
-    """Watches one drain; `holding` and `running` say what it does now."""
+    """Watches one drain; `hold` and `running` say what it does now."""
 
     def __init__(self) -> None:
         self._held: Held | None = None
         self._running: _Running | None = None
+        self._shown: _Running | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="queues-watch", daemon=True)
 
@@ -46,9 +53,10 @@ class Watch:
         self._held = held
 
     @contextmanager
-    def running(self, message_id: UUID, limit_seconds: float) -> Iterator[None]:
+    def running(self, row: Claimed, limit_seconds: float) -> Iterator[None]:
         """Allow a handler this long; past it the process ends and the run is a lost worker's."""
-        self._running = _Running(message_id=message_id, until=time.monotonic() + limit_seconds)
+        now = time.monotonic()
+        self._running = _Running(row=row, since=now, until=now + limit_seconds)
         try:
             yield
         finally:
@@ -59,15 +67,17 @@ class Watch:
         try:
             while not self._stop.wait(min(1.0, conf().renewal_seconds / 4)):
                 self._end_if_over(self._running)
-                if time.monotonic() >= renew_at:
+                is_time = time.monotonic() >= renew_at
+                if is_time:
                     self._renew()
                     renew_at = time.monotonic() + conf().renewal_seconds
+                self._show(_if_long(self._running), even_if_known=is_time)
         finally:
             connection.close()
 
     def _end_if_over(self, running: _Running | None) -> None:
         if running is not None and time.monotonic() > running.until:
-            log.error("time_limit_passed", message_id=str(running.message_id), process_id=os.getpid())
+            log.error("time_limit_passed", message_id=str(running.row.message_id), process_id=os.getpid())
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _renew(self) -> None:
@@ -79,3 +89,30 @@ class Watch:
         except DatabaseError as exc:
             log.warning("lease_not_renewed", queue=held.queue.name, error=str(exc)[:200])
             connection.close()
+
+    def _show(self, running: _Running | None, *, even_if_known: bool) -> None:
+        """Say what runs long, when that has changed or it is time for a heartbeat."""
+        if running is self._shown and not even_if_known:
+            return
+        try:
+            instances.keep_alive(_as_shown(running) if running else None)
+        except DatabaseError as exc:
+            log.warning("heartbeat_lost", error=str(exc)[:200])
+            connection.close()
+        else:
+            self._shown = running
+
+
+def _if_long(running: _Running | None) -> _Running | None:
+    is_long = running is not None and time.monotonic() - running.since > _LONG_SECONDS
+    return running if is_long else None
+
+
+def _as_shown(running: _Running) -> Running:
+    row = running.row
+    return Running(
+        message_id=row.message_id,
+        message_type=row.message_type,
+        attempt=row.attempts + 1,
+        seconds=time.monotonic() - running.since,
+    )

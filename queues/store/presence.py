@@ -1,0 +1,83 @@
+"""Rows of `wh_service_instances`: what a process says about itself. Only the database clock tells how old it is."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+IDLE: Mapping[str, Any] = {"draining": None, "message": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """Who says it."""
+
+    instance_id: UUID
+    service: str
+    host: str
+    process_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A message that has been running for so many seconds."""
+
+    message_id: UUID
+    message_type: str
+    attempt: int
+    seconds: float
+
+
+def say(process: Process, said: Mapping[str, Any], *, running: Running | None = None, ticked: bool = False) -> None:
+    """Make the process's row or merge what it says into its metadata, in one statement; both are a heartbeat.
+
+    running: becomes `message`, with the time at which it started. ticked: sets `ticked_at` to now.
+    """
+    parts = ["%s::jsonb"]
+    values: list[Any] = [json.dumps(said)]
+    if running is not None:
+        parts.append(
+            "jsonb_build_object('message', %s::jsonb || jsonb_build_object("
+            "'started_at', clock_timestamp() - %s * interval '1 second'))"
+        )
+        values += [json.dumps(_message(running)), running.seconds]
+    if ticked:
+        parts.append("jsonb_build_object('ticked_at', clock_timestamp())")
+    merged = " || ".join(parts)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO wh_service_instances AS i (instance_id, service_name, host_name, process_id, metadata) "  # noqa: S608
+            f"VALUES (%s, %s, %s, %s, %s::jsonb || {merged}) ON CONFLICT (instance_id) DO UPDATE "
+            f"SET last_heartbeat_at = clock_timestamp(), metadata = coalesce(i.metadata, '{{}}') || {merged}",
+            [
+                process.instance_id,
+                process.service,
+                process.host,
+                process.process_id,
+                json.dumps(IDLE),
+                *values,
+                *values,
+            ],
+        )
+
+
+def _message(running: Running) -> dict[str, Any]:
+    return {"id": str(running.message_id), "type": running.message_type, "attempt": running.attempt}
+
+
+def bury(instance_id: UUID) -> None:
+    """Say for a process that is known to be gone that it does nothing; no heartbeat."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE wh_service_instances SET metadata = metadata || %s::jsonb WHERE instance_id = %s",
+            [json.dumps(IDLE), instance_id],
+        )
+
+
+def lock_places(source: str) -> None:
+    """Wait for one's turn to count and take places of the source; the lock ends with the transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('queues.drain'), hashtext(%s))", [source])
