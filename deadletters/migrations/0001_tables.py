@@ -233,6 +233,7 @@ class Migration(migrations.Migration):
                 ('dead_letter_id', models.UUIDField(null=True)),
                 ('group_id', models.UUIDField(null=True)),
                 ('run_id', models.UUIDField(null=True)),
+                ('message_id', models.UUIDField(null=True)),
                 ('before', models.JSONField(null=True)),
                 ('after', models.JSONField(null=True)),
                 ('reason', models.TextField(db_default='')),
@@ -240,7 +241,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'operator action',
                 'db_table': 'operator_actions',
-                'indexes': [models.Index(fields=['dead_letter_id', 'at'], name='operator_actions_of_letter'), models.Index(condition=models.Q(('group_id__isnull', False)), fields=['group_id', 'at'], name='operator_actions_of_group'), models.Index(condition=models.Q(('run_id__isnull', False)), fields=['run_id', 'at'], name='operator_actions_of_run'), models.Index(fields=['-at', '-id'], name='operator_actions_newest')],
+                'indexes': [models.Index(fields=['dead_letter_id', 'at'], name='operator_actions_of_letter'), models.Index(condition=models.Q(('group_id__isnull', False)), fields=['group_id', 'at'], name='operator_actions_of_group'), models.Index(condition=models.Q(('run_id__isnull', False)), fields=['run_id', 'at'], name='operator_actions_of_run'), models.Index(condition=models.Q(('message_id__isnull', False)), fields=['message_id', 'at'], name='operator_actions_of_message'), models.Index(fields=['-at', '-id'], name='operator_actions_newest')],
             },
         ),
         migrations.CreateModel(

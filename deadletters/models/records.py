@@ -49,6 +49,7 @@ class OperatorAction(models.Model):
     dead_letter_id = models.UUIDField(null=True)
     group_id = models.UUIDField(null=True)
     run_id = models.UUIDField(null=True)
+    message_id = models.UUIDField(null=True)
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
     reason = models.TextField(db_default="")
@@ -57,12 +58,15 @@ class OperatorAction(models.Model):
         db_table = "operator_actions"
         verbose_name = "operator action"
         indexes = [
-            # What was done to one letter, to one group, to one run.
+            # What was done to one letter, to one group, to one run, to one message that was alive.
             models.Index(name="operator_actions_of_letter", fields=["dead_letter_id", "at"]),
             models.Index(
                 name="operator_actions_of_group", fields=["group_id", "at"], condition=Q(group_id__isnull=False)
             ),
             models.Index(name="operator_actions_of_run", fields=["run_id", "at"], condition=Q(run_id__isnull=False)),
+            models.Index(
+                name="operator_actions_of_message", fields=["message_id", "at"], condition=Q(message_id__isnull=False)
+            ),
             # The audit page, newest first.
             models.Index(name="operator_actions_newest", fields=["-at", "-id"]),
         ]

@@ -10,8 +10,9 @@ from uuid_utils.compat import uuid7
 
 from deadletters.models import DeadLetter, RecoveryStatus
 from deadletters.words.fingerprints import fingerprint
+from queues.conf import conf
 from queues.words.dead_letters import Death, Settlement
-from queues.words.outcomes import OutcomeKind
+from queues.words.outcomes import Cause, FailureReason, OutcomeKind
 
 
 class Store:
@@ -50,6 +51,22 @@ class Store:
         """Return which of these messages have a letter that is not recovered."""
         letters = DeadLetter.objects.filter(source_table=source, source_id__in=source_ids, superseded_by=None)
         return set(letters.exclude(recovery_status=RecoveryStatus.RECOVERED).values_list("source_id", flat=True))
+
+
+def move_by_hand(source: str, source_id: UUID, *, reason: int | None, error: str) -> UUID | None:
+    """Move one message for a person, whoever holds it; return its letter's id, None = somebody moved it first.
+
+    error: what the person says; what the row has stored is added to it. A run of it is rolled back when it reports.
+    """
+    failure_reason = FailureReason.UNKNOWN if reason is None else reason
+    arguments: list[Any] = [uuid7(), source, source_id, int(failure_reason), error, None, conf().generation]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT move_to_dead_letters(%s, %s, %s, %s, %s, %s, %s, p_cause => %s, p_force => true)",
+            [*arguments, Cause.OPERATOR.value],
+        )
+        moved: UUID | None = cursor.fetchone()[0]
+        return moved
 
 
 def _move(death: Death) -> dict[str, Any]:

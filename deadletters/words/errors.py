@@ -21,6 +21,26 @@ class NoSuchGroup(DeadLettersError):
     """There is no such failure group."""
 
 
+class NoSuchMessage(DeadLettersError):
+    """There is no such message in the queue: it was handled, moved or removed."""
+
+
+class NoSuchPause(DeadLettersError):
+    """There is no such pause: somebody has ended it."""
+
+
+class NoSuchDestination(DeadLettersError):
+    """Nothing was ever wrong with a destination of this name."""
+
+
+class AlreadyPaused(DeadLettersError):
+    """It is paused already; `pause` is the pause in force."""
+
+    def __init__(self, pause: object) -> None:
+        super().__init__()
+        self.pause = pause
+
+
 class BadChange(DeadLettersError):
     """A change cannot be made; `field` is the column, `problem` says why without naming it."""
 

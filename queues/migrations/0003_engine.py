@@ -58,4 +58,13 @@ class Migration(migrations.Migration):
                 DROP FUNCTION wh_event_store_feed();
             """,
         ),
+        *of_each_table(
+            'live_v1',
+            """
+                DROP FUNCTION run_now_{{work}}(uuid);
+                DROP FUNCTION stop_{{work}}(uuid, timestamptz);
+                DROP FUNCTION lock_stream_of_{{work}}(uuid);
+            """,
+        ),
+        run('pauses_v1', reverse='DROP FUNCTION look_again_at_streams(text[], integer, timestamptz)'),
     ]

@@ -8,17 +8,18 @@ from queues.models.work import Source
 
 
 class PauseKind(models.TextChoices):
-    """What a pause covers."""
+    """What a pause covers. A perspective is paused as the type of its events."""
 
     SOURCE = "source", "A whole source"
-    TYPE = "type", "A message type"
+    TYPE = "type", "A message type or a perspective"
     DESTINATION = "destination", "A destination"
 
 
 class SourcePause(models.Model):
     """A source, type or destination that an operator stopped; deleted when it is resumed.
 
-    `value` is the type or destination, and empty for a whole source.
+    `value` is the type, perspective or destination, and empty for a whole source. Types are the inbox's, destinations
+    the outbox's. Past `until` the pause is over, and stays as a row until somebody pauses the same again.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -39,6 +40,12 @@ class SourcePause(models.Model):
             models.CheckConstraint(
                 name="source_pauses_value_fits_kind",
                 condition=Q(kind=PauseKind.SOURCE, value="") | (~Q(kind=PauseKind.SOURCE) & ~Q(value="")),
+            ),
+            models.CheckConstraint(
+                name="source_pauses_source_has_kind",
+                condition=Q(kind=PauseKind.SOURCE, source__in=(Source.INBOX, Source.OUTBOX, Source.PERSPECTIVE))
+                | Q(kind=PauseKind.TYPE, source__in=(Source.INBOX, Source.PERSPECTIVE))
+                | Q(kind=PauseKind.DESTINATION, source=Source.OUTBOX),
             ),
         ]
 

@@ -33,6 +33,8 @@ class Stream(models.Model):
         indexes = [
             # The claim: streams of a queue that are due, longest first.
             models.Index(name="wh_streams_due", fields=["queue", "due_at"]),
+            # The page of the streams that a dead letter holds, and which one a letter holds.
+            models.Index(name="wh_streams_held", fields=["queue", "stream_id"], condition=Q(held_by__isnull=False)),
         ]
 
 

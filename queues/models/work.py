@@ -88,6 +88,11 @@ def work_constraints(table: str, *times: str) -> list[models.BaseConstraint]:
     ]
 
 
+def due_index(table: str) -> models.Index:
+    """Return the index of the pages: what runs next, when the oldest has been due, what is delayed or stopped."""
+    return models.Index(name=f"{table}_due", fields=["scheduled_for", "position"], condition=Q(processed_at=None))
+
+
 def message_indexes(table: str) -> list[models.Index]:
     """Return the indexes by which messages are claimed; none names a column that a claim changes."""
 
@@ -100,6 +105,7 @@ def message_indexes(table: str) -> list[models.Index]:
         index("free_due", ["scheduled_for", "position"], Q(stream_id=None, **waiting)),
         # The claim's read of a leased stream's first rows, and "what waits behind it" on the pages.
         index("stream_order", ["stream_id", "position"], Q(stream_id__isnull=False, **waiting)),
+        due_index(table),
     ]
 
 
@@ -171,4 +177,5 @@ class PerspectiveEvent(WorkRow):
                 fields=["perspective_name", "stream_id", "position"],
                 condition=Q(processed_at=None),
             ),
+            due_index("wh_perspective_events"),
         ]

@@ -1,9 +1,13 @@
 """Where messages wait: the sources, and the queues of each."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 INBOX, OUTBOX, PERSPECTIVES = "wh_inbox", "wh_outbox", "wh_perspective_events"
 SOURCES = (INBOX, OUTBOX, PERSPECTIVES)
+
+STOPPED_UNTIL = datetime(9000, 1, 1, tzinfo=UTC)
+"""When a message is due that an operator stopped: it waits until one starts it again."""
 SHORT_NAMES = {INBOX: "inbox", OUTBOX: "outbox", PERSPECTIVES: "perspectives"}
 """What settings and commands call them."""
 
