@@ -14,9 +14,10 @@ from queues.words.sources import INBOX
 
 
 def make_rows(**_: Any) -> None:
-    """Make the rows that are missing: one tick for each source, one for keeping house."""
+    """Make the rows that are missing: one tick for each source, one for folding counters, one for keeping house."""
     for source, queue in CELERY_QUEUES.items():
         make_row(f"queues: tick {queue}", DRAIN_TASK, seconds=conf().tick_seconds, args=[source], queue=queue)
+    make_row("queues: fold counters", "queues.fold_counters", seconds=conf().tick_seconds, queue=CELERY_QUEUES[INBOX])
     make_row("queues: keep house", "queues.keep_house", seconds=3600, queue=CELERY_QUEUES[INBOX])
 
 

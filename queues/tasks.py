@@ -5,16 +5,18 @@ from celery import shared_task
 from queues import instances, shutdown, wakeups
 from queues.conf import conf
 from queues.drainer import drain
-from queues.store import partitions
+from queues.store import flows, partitions
 
 
 @shared_task(name=wakeups.DRAIN_TASK, acks_late=True, ignore_result=True)
 def drain_source(source: str) -> None:
-    """Drain a source for a while; ask for another drain while messages are due."""
+    """Drain a source for a while, fold what it counted, and ask for another drain while messages are due."""
     instances.tick()
     report = drain(source, seconds=conf().drain_seconds, at_most=conf().drains_per_source, stopping=shutdown.is_asked)
     if report.more:
         wakeups.send_wakeup(source)
+    if report.messages:  # a worker that is busy draining has no time for the task of the beat
+        flows.fold(at_most=flows.FOLD_ROWS)
 
 
 @shared_task(name="queues.keep_house", ignore_result=True)
@@ -22,3 +24,9 @@ def keep_house() -> None:
     """Make the delivery log's months ahead, and forget processes that are long gone."""
     partitions.make_ahead(conf().delivery_log_months_ahead)
     instances.forget_the_dead()
+
+
+@shared_task(name="queues.fold_counters", ignore_result=True)
+def fold_counters() -> None:
+    """Add the waiting changes of the sources' flows to their totals."""
+    flows.fold()

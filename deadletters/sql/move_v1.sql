@@ -58,6 +58,9 @@ BEGIN
                       AS given_detail,
                   coalesce(m.cause, 'operator') AS cause, coalesce(m.attempts, w.attempts) AS given_attempts,
                   m.fingerprint, m.fingerprint_version
+    ), counted AS (
+        INSERT INTO flow_deltas (source, died, removed)
+        SELECT '{{work}}', count(*), -count(*) FROM gone HAVING count(*) > 0
     ), letters AS (
         INSERT INTO wh_dead_letters AS l (
                dead_letter_id, source_table, source_id, stream_id, message_type, destination, perspective_name,

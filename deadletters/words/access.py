@@ -11,6 +11,8 @@ VIEW_QUEUES = (
     "queues.view_arrival",
     "queues.view_deliverylogentry",
     "queues.view_destination",
+    "queues.view_flowdelta",
+    "queues.view_flowtotal",
     "queues.view_inboxmessage",
     "queues.view_outboxmessage",
     "queues.view_perspectiveevent",

@@ -12,6 +12,8 @@ from queues.models import (
     Arrival,
     DeliveryLogEntry,
     Destination,
+    FlowDelta,
+    FlowTotal,
     PerspectiveCursor,
     PerspectiveSubscription,
     SeenMessage,
@@ -95,6 +97,20 @@ class ArrivalAdmin(ReadingAdmin):
     searched = ("id",)
     ordering = ("-id",)
     list_display = ("id", "queue", "stream_id")
+
+
+@admin.register(FlowTotal)
+class FlowTotalAdmin(ReadingAdmin):
+    searched = ("source",)
+    ordering = ("source",)
+    list_display = ("source", "sent", "returned", "succeeded", "died", "removed")
+
+
+@admin.register(FlowDelta)
+class FlowDeltaAdmin(ReadingAdmin):
+    searched = ("id",)
+    ordering = ("-id",)
+    list_display = ("id", "source", "sent", "returned", "succeeded", "died", "removed")
 
 
 @admin.register(Destination)

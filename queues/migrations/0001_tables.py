@@ -26,6 +26,37 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='FlowDelta',
+            fields=[
+                ('sent', models.BigIntegerField(db_default=0)),
+                ('returned', models.BigIntegerField(db_default=0)),
+                ('succeeded', models.BigIntegerField(db_default=0)),
+                ('died', models.BigIntegerField(db_default=0)),
+                ('removed', models.BigIntegerField(db_default=0)),
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('source', models.TextField()),
+            ],
+            options={
+                'db_table': 'flow_deltas',
+            },
+        ),
+        migrations.CreateModel(
+            name='FlowTotal',
+            fields=[
+                ('sent', models.BigIntegerField(db_default=0)),
+                ('returned', models.BigIntegerField(db_default=0)),
+                ('succeeded', models.BigIntegerField(db_default=0)),
+                ('died', models.BigIntegerField(db_default=0)),
+                ('removed', models.BigIntegerField(db_default=0)),
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('source', models.TextField()),
+            ],
+            options={
+                'db_table': 'flow_totals',
+                'constraints': [models.UniqueConstraint(fields=('source',), name='flow_totals_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='PerspectiveCursor',
             fields=[
                 ('pk', models.CompositePrimaryKey('stream_id', 'perspective_name', blank=True, editable=False, primary_key=True, serialize=False)),

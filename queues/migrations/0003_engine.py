@@ -14,9 +14,21 @@ class Migration(migrations.Migration):
     dependencies = [('queues', '0002_delivery_log')]
 
     operations = [
+        run(
+            'flows_v1',
+            reverse="""
+                DROP FUNCTION fold_flow_deltas(integer);
+                DROP FUNCTION count_truncated_work();
+                DROP FUNCTION count_removed_work();
+                ALTER TABLE flow_totals RESET (fillfactor);
+                ALTER TABLE flow_deltas RESET (autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold);
+            """,
+        ),
         *of_each_table(
             'work_table_v1',
             """
+                DROP TRIGGER {{work}}_truncated ON {{work}};
+                DROP TRIGGER {{work}}_removed ON {{work}};
                 DROP TRIGGER {{work}}_arrivals ON {{work}};
                 DROP FUNCTION {{work}}_arrivals();
                 DROP TRIGGER {{work}}_due_now ON {{work}};

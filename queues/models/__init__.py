@@ -2,6 +2,7 @@
 
 from queues.models.controls import CircuitState, Destination, PauseKind, SourcePause
 from queues.models.events import PerspectiveCursor, PerspectiveSubscription, StoredEvent
+from queues.models.flows import FlowDelta, FlowTotal
 from queues.models.records import DeliveryLogEntry, SeenMessage, ServiceInstance
 from queues.models.streams import Arrival, Stream
 from queues.models.work import InboxMessage, MessageRow, OutboxMessage, PerspectiveEvent, Source, WorkRow
@@ -11,6 +12,8 @@ __all__ = [
     "CircuitState",
     "DeliveryLogEntry",
     "Destination",
+    "FlowDelta",
+    "FlowTotal",
     "InboxMessage",
     "MessageRow",
     "OutboxMessage",

@@ -11,6 +11,9 @@ DECLARE
 BEGIN
     DELETE FROM {{work}} w WHERE w.{{id}} = ANY (p_done);
     GET DIAGNOSTICS v_done = ROW_COUNT;
+    IF v_done > 0 THEN
+        INSERT INTO flow_deltas (source, succeeded, removed) VALUES ('{{work}}', v_done, -v_done);
+    END IF;
     UPDATE {{work}} w
        SET attempts = c.attempts, delays = c.delays, releases = c.releases, suspect = false,
            scheduled_for = clock_timestamp() + c.due_in_ms * interval '1 millisecond',

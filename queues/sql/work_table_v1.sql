@@ -19,12 +19,20 @@ END $$;
 CREATE TRIGGER {{work}}_due_now BEFORE INSERT OR UPDATE OF scheduled_for ON {{work}}
     FOR EACH ROW WHEN (NEW.scheduled_for IS NULL) EXECUTE FUNCTION {{work}}_due_now();
 
--- Whoever writes a row of a stream appends an arrival, in the same transaction; drainers admit it.
+-- Whoever writes rows appends an arrival for each stream, which drainers admit, and counts what came, in the same
+-- transaction. Rows of a dead letter return. One trigger, since a second one costs a single-row writer more.
 CREATE FUNCTION {{work}}_arrivals() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO wh_arrivals (queue, stream_id)
     SELECT DISTINCT {{queue}}, w.stream_id FROM written w WHERE w.stream_id IS NOT NULL;
+    INSERT INTO flow_deltas (source, sent, returned)
+    SELECT '{{work}}', count(*) - count(w.dead_letter_id), count(w.dead_letter_id) FROM written w HAVING count(*) > 0;
     RETURN NULL;
 END $$;
 CREATE TRIGGER {{work}}_arrivals AFTER INSERT ON {{work}}
     REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION {{work}}_arrivals();
+
+CREATE TRIGGER {{work}}_removed AFTER DELETE ON {{work}}
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_removed_work();
+CREATE TRIGGER {{work}}_truncated BEFORE TRUNCATE ON {{work}}
+    FOR EACH STATEMENT EXECUTE FUNCTION count_truncated_work();

@@ -22,6 +22,7 @@ from queues.admin import bounds
 from queues.models import (
     Arrival,
     DeliveryLogEntry,
+    FlowDelta,
     InboxMessage,
     OutboxMessage,
     PerspectiveEvent,
@@ -64,6 +65,7 @@ FILL = {
     " SELECT gen_random_uuid(), gen_random_uuid(), 't', 1, '{}'",
     DeliveryLogEntry: "(source, message_id, attempt, outcome) SELECT 'wh_inbox', gen_random_uuid(), 1, 'failure'",
     SeenMessage: "(message_id) SELECT gen_random_uuid()",
+    FlowDelta: "(source, sent) SELECT 'wh_inbox', n",
     Arrival: "(queue, stream_id) SELECT 'wh_inbox', gen_random_uuid()",
 }
 BIG = list(FILL)

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 
 from queues.conf import conf
 from queues.drainer import drain
-from queues.store import partitions
+from queues.store import flows, partitions
 from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES
 
 SOURCES = {
@@ -41,8 +41,10 @@ class Command(BaseCommand):
                 stop.wait(conf().tick_seconds)
 
     def _drain(self, source: str, stop: threading.Event) -> int:
-        """Drain a source until nothing is due; return the number of messages."""
-        report = drain(source, seconds=None, stopping=stop.is_set)
+        """Drain a source until nothing is due or it is the others' turn; return the number of messages."""
+        report = drain(source, seconds=conf().drain_seconds, stopping=stop.is_set)
+        if report.messages:
+            flows.fold(at_most=flows.FOLD_ROWS)
         for kind, count in sorted(report.counts.items()):
             self.stdout.write(f"{kind}: {count}")
         return report.messages
