@@ -11,5 +11,12 @@ class Migration(migrations.Migration):
     dependencies = [('deadletters', '0003_move_and_recover')]
 
     operations = [
-        run('triage_v1', folder=HERE, reverse='DROP FUNCTION dispose_dead_letter(uuid, integer, timestamptz)'),
+        run(
+            'triage_v1',
+            folder=HERE,
+            reverse='''
+                DROP FUNCTION dispose_dead_letter(uuid, integer, timestamptz);
+                DROP FUNCTION let_stream_of_letter_go(wh_dead_letters);
+            ''',
+        ),
     ]

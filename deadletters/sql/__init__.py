@@ -37,6 +37,7 @@ _BODY = {
     "envelope_raw": "g.envelope_raw",
     "from_event": "",
     "restore_raw": "p_letter.envelope_raw",
+    "holds": "false",
 }
 _RESTORE = """v_row.message_type := p_letter.message_type;
     v_row.event_data := coalesce(p_letter.envelope -> 'event_data', 'null'::jsonb);
@@ -68,6 +69,7 @@ _OWN: Mapping[str, Mapping[str, str]] = {
         "restore": "v_row.perspective_name := p_letter.perspective_name;\n"
         "    v_row.event_id := coalesce(v_row.event_id, (p_letter.envelope ->> 'event_id')::uuid);",
         "restore_raw": "NULL",
+        "holds": "true",
     },
 }
 

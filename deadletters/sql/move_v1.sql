@@ -3,13 +3,14 @@
 -- letter.
 --
 -- p_moves: array of objects {dead_letter_id, source_id, failure_reason, error_text, failure_detail, cause,
--- last_reported_error, attempts, fingerprint, fingerprint_version, with_stored}; `attempts` is absolute and defaults
--- to the row's; `with_stored`: the failure that the row has stored is added to the given one. p_lease_token: only
+-- last_reported_error, attempts, fingerprint, fingerprint_version, with_stored, holds}; `attempts` is absolute and
+-- defaults to the row's; `with_stored`: the failure that the row has stored is added to the given one; `holds`: the
+-- row's stream waits behind it, by default {{holds}}. p_lease_token: only
 -- rows (or streams) held under it are moved. Without it a row under a live lease of another instance is left alone
 -- unless p_force.
 -- Returns one row for each row moved: its id and the id of the letter that now holds it, which is the given one only
 -- if no other letter has it. No row = it was gone already, or is held by somebody else.
--- Locks: letters in id order, then work rows, then the rest.
+-- Locks: letters in id order, then the streams that are to wait, then work rows, then the rest.
 CREATE FUNCTION move_{{work}}(
     p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz
 ) RETURNS TABLE (source_id uuid, dead_letter_id uuid) LANGUAGE plpgsql AS $$
@@ -19,6 +20,7 @@ DECLARE
     v_letters uuid[];
     v_moved jsonb;
     v_lost boolean;
+    v_held jsonb;
 BEGIN
     v_letters := ARRAY(
         SELECT w.dead_letter_id FROM {{work}} w WHERE w.{{id}} = ANY (v_sources) AND w.dead_letter_id IS NOT NULL
@@ -34,11 +36,18 @@ BEGIN
            FOR UPDATE;
     END IF;
 
+    PERFORM 1 FROM jsonb_to_recordset(p_moves) AS m(source_id uuid, holds boolean)
+       JOIN {{work}} w ON w.{{id}} = m.source_id
+       JOIN wh_streams s ON s.queue = {{queue}} AND s.stream_id = w.stream_id
+      WHERE coalesce(m.holds, {{holds}})
+      ORDER BY s.queue, s.stream_id
+        FOR UPDATE OF s;
+
     WITH moves AS (
         SELECT * FROM jsonb_to_recordset(p_moves) AS m(
                dead_letter_id uuid, source_id uuid, failure_reason integer, error_text text, failure_detail jsonb,
                cause text, last_reported_error text, attempts integer, fingerprint text, fingerprint_version smallint,
-               with_stored boolean)
+               with_stored boolean, holds boolean)
     ), gone AS (
         DELETE FROM {{work}} w USING moves m
          WHERE w.{{id}} = m.source_id
@@ -127,12 +136,20 @@ BEGIN
           FROM letters l JOIN moves m ON m.source_id = l.source_id
     )
     SELECT jsonb_agg(jsonb_build_object('source_id', l.source_id, 'dead_letter_id', l.dead_letter_id,
-                                        'deaths', l.deaths)), count(*) <> (SELECT count(*) FROM gone)
-      INTO v_moved, v_lost FROM letters l;
+                                        'deaths', l.deaths)),
+           jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'position', w.position,
+                                        'held_by', l.dead_letter_id))
+               FILTER (WHERE w.stream_id IS NOT NULL AND coalesce(m.holds, {{holds}})),
+           count(*) <> (SELECT count(*) FROM gone)
+      INTO v_moved, v_held, v_lost
+      FROM letters l JOIN moves m ON m.source_id = l.source_id JOIN gone w ON w.{{id}} = l.source_id;
     IF v_lost THEN
         RAISE EXCEPTION 'a letter of that id was written meanwhile' USING ERRCODE = 'unique_violation';
     END IF;
 
+    IF v_held IS NOT NULL THEN
+        PERFORM hold_streams(v_held, p_lease_token);
+    END IF;
     PERFORM write_dead_letter_subjects(v_moved);
     RETURN QUERY SELECT m.source_id, m.dead_letter_id
       FROM jsonb_to_recordset(v_moved) AS m(source_id uuid, dead_letter_id uuid);

@@ -81,6 +81,7 @@ def _move(death: Death) -> dict[str, Any]:
         "cause": str(death.cause),
         "last_reported_error": death.last_reported,
         "attempts": death.attempts,
+        "holds": death.holds,
         "fingerprint": known.value,
         "fingerprint_version": known.version,
     }

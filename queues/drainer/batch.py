@@ -277,10 +277,10 @@ def _when_recording_failed(result: Result, exc: Exception) -> Result:
 
 
 def _held_back_by(result: Result) -> set[UUID]:
-    """Return the stream that waits behind a message which stays."""
-    stays = result.kind is not OutcomeKind.SUCCESS and result.dead is None
+    """Return the stream that waits behind a message which stays, or which holds it though it is dead."""
+    holds = result.kind is not OutcomeKind.SUCCESS and (result.dead is None or result.turn.holds)
     stream = result.turn.row.stream_id
-    return {stream} if stays and stream is not None else set()
+    return {stream} if holds and stream is not None else set()
 
 
 def _is_long(results: list[Result]) -> bool:

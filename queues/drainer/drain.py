@@ -3,26 +3,28 @@
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from random import randrange
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import structlog
 
 from queues import instances, perspectives
 from queues.conf import conf
 from queues.drainer.batch import Batch
+from queues.drainer.lanes import Lanes
 from queues.drainer.losses import sweep
 from queues.drainer.runners import queues_of
 from queues.drainer.runs import drop_session
 from queues.drainer.watch import Watch
 from queues.runfile import RunFile
 from queues.store import claims
+from queues.store.claims import Claimed
 from queues.words.outcomes import OutcomeKind
-from queues.words.sources import PERSPECTIVES, Queue
+from queues.words.sources import PERSPECTIVES
 
 log = structlog.get_logger(__name__)
 
@@ -108,7 +110,7 @@ def _at_work(place: _Place) -> Iterator[tuple[RunFile, Watch]]:
 
 
 def _drain(
-    claim: Callable[[Queue], Batch | None], place: _Place, counts: Counter[OutcomeKind], must_stop: Callable[[], bool]
+    claim: Callable[[Lanes], Batch | None], place: _Place, counts: Counter[OutcomeKind], must_stop: Callable[[], bool]
 ) -> bool:
     """Take batches of the source's queues in turn, so that none starves, until a whole round finds nothing.
 
@@ -116,7 +118,7 @@ def _drain(
     with it is found by this round, since it was committed before the place was given up. Returns whether
     messages may be due still.
     """
-    waiting = deque(queues_of(place.source))
+    waiting = deque(Lanes(queue) for queue in queues_of(place.source))
     waiting.rotate(randrange(len(waiting) or 1))  # noqa: S311 - short drains do not all begin with the same queue
     idle = 0
     while waiting:
@@ -139,17 +141,25 @@ def _drain(
     return False
 
 
-def _claim(queue: Queue, *, run_file: RunFile, watch: Watch, stopping: Callable[[], bool]) -> Batch | None:
-    claims.admit(queue, conf().claim_batch * 2)
+def _claim(lanes: Lanes, *, run_file: RunFile, watch: Watch, stopping: Callable[[], bool]) -> Batch | None:
+    claims.admit(lanes.queue, conf().claim_batch * 2)
     token = uuid4()
-    rows = claims.claim(
-        queue,
+    rows = _rows(lanes, token, lanes.due())
+    if not rows and lanes.renewed():
+        rows = _rows(lanes, token, lanes.due())
+    if not rows:
+        return None
+    return Batch(queue=lanes.queue, token=token, rows=rows, run_file=run_file, watch=watch, stopping=stopping)
+
+
+def _rows(lanes: Lanes, token: UUID, due: Sequence[str]) -> list[Claimed]:
+    return claims.claim(
+        lanes.queue,
         instance_id=instances.current().id,
         token=token,
         limit=conf().claim_batch,
         per_stream=conf().claim_per_stream,
         lease=conf().lease,
+        generation=conf().generation,
+        lanes=due,
     )
-    if not rows:
-        return None
-    return Batch(queue=queue, token=token, rows=rows, run_file=run_file, watch=watch, stopping=stopping)

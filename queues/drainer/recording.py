@@ -108,6 +108,7 @@ def _death(result: Result, source: str, token: UUID) -> Death:
         instance_id=instances.current().id,
         generation=conf().generation,
         lease_token=token,
+        holds=result.turn.holds,
     )
 
 

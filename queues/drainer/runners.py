@@ -13,7 +13,7 @@ from queues.store.bodies import Body
 from queues.store.claims import Claimed
 from queues.transports.base import Outgoing
 from queues.words.errors import EventMissing, PayloadUnreadable, Unhandled
-from queues.words.handlers import Handler, Projection, registry
+from queues.words.handlers import AfterDeath, Handler, Projection, registry
 from queues.words.messages import Message, MessageMeta
 from queues.words.payloads import decode_payload, is_deeper
 from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, Queue
@@ -43,7 +43,8 @@ def _applying(queue: Queue, _message_type: str) -> Runner | None:
 
 def _publishing(queue: Queue, _message_type: str) -> Runner:
     limit = timedelta(seconds=conf().time_limit_seconds)
-    return Runner(budget=conf().budget(queue.source), time_limit=limit, atomic=True, prepare=_publish)
+    budget = conf().budget(queue.source)
+    return Runner(budget=budget, time_limit=limit, atomic=True, after_death=AfterDeath.CONTINUE, prepare=_publish)
 
 
 _RUNNERS = {INBOX: _handling, OUTBOX: _publishing, PERSPECTIVES: _applying}
@@ -52,7 +53,9 @@ _RUNNERS = {INBOX: _handling, OUTBOX: _publishing, PERSPECTIVES: _applying}
 def _runner(queue: Queue, handler: Handler, prepare: Any) -> Runner:
     limit = handler.time_limit or timedelta(seconds=conf().time_limit_seconds)
     budget = handler.budget(conf().budget(queue.source))
-    return Runner(budget=budget, time_limit=limit, atomic=handler.atomic, prepare=prepare)
+    return Runner(
+        budget=budget, time_limit=limit, atomic=handler.atomic, after_death=handler.after_death, prepare=prepare
+    )
 
 
 def _handle(handler: Handler, turn: Turn, body: Body) -> Work:

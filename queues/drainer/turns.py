@@ -7,8 +7,9 @@ from datetime import timedelta
 from queues.conf import conf
 from queues.store.bodies import Body
 from queues.store.claims import Claimed
+from queues.words.handlers import AfterDeath
 from queues.words.outcomes import Budget, FailureReason, is_spent, used
-from queues.words.sources import Queue
+from queues.words.sources import PERSPECTIVES, Queue
 
 Work = Callable[[], object]
 """The run of one message: it succeeds by returning."""
@@ -24,6 +25,7 @@ class Runner:
     budget: Budget
     time_limit: timedelta
     atomic: bool
+    after_death: AfterDeath
     prepare: Callable[["Turn", Body], Work]
 
 
@@ -54,6 +56,14 @@ class Turn:
     def releases(self) -> int:
         """Charges given back, the provisional one included: it ends with the next report."""
         return self.row.releases + self.row.suspect
+
+    @property
+    def holds(self) -> bool:
+        """Its stream waits behind it once it is dead; what a perspective could not read it must not pass over."""
+        if self.row.stream_id is None:
+            return False
+        policy = self.runner.after_death if self.runner else None
+        return policy is AfterDeath.HOLD or (policy is None and self.source == PERSPECTIVES)
 
     @property
     def was_lost(self) -> bool:

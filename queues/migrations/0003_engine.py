@@ -41,7 +41,12 @@ class Migration(migrations.Migration):
         run(
             'streams_v1',
             reverse="""
+                DROP FUNCTION try_circuits(text, interval, timestamptz);
+                DROP FUNCTION hold_streams(jsonb, uuid);
+                DROP FUNCTION let_stream_go(text, uuid, timestamptz);
+                DROP FUNCTION let_streams_go(jsonb, timestamptz);
                 DROP FUNCTION admit_arrivals(text, integer, timestamptz);
+                DROP FUNCTION never();
                 ALTER TABLE wh_streams RESET (fillfactor);
             """,
         ),
@@ -52,7 +57,10 @@ class Migration(migrations.Migration):
                 DROP FUNCTION fence_{{work}}(text, uuid, uuid[], uuid[]);
                 DROP FUNCTION release_{{work}}(text, uuid, uuid[], uuid[]);
                 DROP FUNCTION release_streams_{{work}}(text, uuid, uuid[]);
-                DROP FUNCTION claim_{{work}}(text, uuid, uuid, integer, integer, interval, timestamptz);
+                DROP FUNCTION claim_{{work}}(
+                    text, uuid, uuid, integer, integer, interval, text, text[], timestamptz);
+                DROP FUNCTION due_lanes_{{work}}(text, integer, timestamptz);
+                DROP FUNCTION blocked_{{work}}(timestamptz);
             """,
         ),
         *of_each_table(

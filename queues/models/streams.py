@@ -8,7 +8,8 @@ class Stream(models.Model):
     """One stream that has waiting messages in a queue.
 
     Its lease, not its messages', says who runs it. Made by drainers out of arrivals, deleted by a claim that
-    finds it empty and unchanged (`version`). `due_at` is when its first message may run.
+    finds it empty and unchanged (`version`). `due_at` is when its first message may run. `held_by`: the dead
+    letter behind which the others wait; only that letter's own message runs.
     """
 
     pk = models.CompositePrimaryKey("queue", "stream_id")
@@ -41,11 +42,14 @@ class Stream(models.Model):
 class Arrival(models.Model):
     """ "This stream has got a message": appended by a trigger in the sender's transaction, eaten by drainers.
 
+    `dead_letter_id`: the message came back from that letter, so it may run though the letter holds the stream.
+
     Senders never touch `Stream` rows, so that two senders of several streams cannot deadlock.
     """
 
     queue = models.TextField()
     stream_id = models.UUIDField()
+    dead_letter_id = models.UUIDField(null=True)
 
     class Meta:
         db_table = "wh_arrivals"

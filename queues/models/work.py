@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from queues.models.fields import JSONTextField, in_calendar
 
@@ -88,24 +88,33 @@ def work_constraints(table: str, *times: str) -> list[models.BaseConstraint]:
     ]
 
 
-def due_index(table: str) -> models.Index:
-    """Return the index of the pages: what runs next, when the oldest has been due, what is delayed or stopped."""
-    return models.Index(name=f"{table}_due", fields=["scheduled_for", "position"], condition=Q(processed_at=None))
+def work_indexes(table: str) -> list[models.Index]:
+    """Return the indexes that every work table has."""
+    return [
+        # The pages: what runs next, when the oldest has been due, what is delayed or stopped.
+        models.Index(name=f"{table}_due", fields=["scheduled_for", "position"], condition=Q(processed_at=None)),
+        # A held stream's "is the row of the letter that holds it back?"
+        models.Index(
+            name=f"{table}_returned",
+            fields=["dead_letter_id"],
+            condition=Q(dead_letter_id__isnull=False, processed_at=None),
+        ),
+    ]
 
 
-def message_indexes(table: str) -> list[models.Index]:
+def message_indexes(table: str, lane: str | Coalesce) -> list[models.Index]:
     """Return the indexes by which messages are claimed; none names a column that a claim changes."""
 
-    def index(name: str, fields: list[str], condition: Q) -> models.Index:
-        return models.Index(name=f"{table}_{name}", fields=fields, condition=condition)
+    def index(name: str, *columns: str | Coalesce, condition: Q) -> models.Index:
+        return models.Index(*columns, name=f"{table}_{name}", condition=condition)
 
     waiting: dict[str, Any] = {"processed_at": None}
     return [
-        # The claim of rows without a stream: due ones, oldest first.
-        index("free_due", ["scheduled_for", "position"], Q(stream_id=None, **waiting)),
+        *work_indexes(table),
+        # The claim of rows without a stream: of each lane the due ones, oldest first, and the lanes that there are.
+        index("free_due", lane, "scheduled_for", "position", condition=Q(stream_id=None, **waiting)),
         # The claim's read of a leased stream's first rows, and "what waits behind it" on the pages.
-        index("stream_order", ["stream_id", "position"], Q(stream_id__isnull=False, **waiting)),
-        due_index(table),
+        index("stream_order", "stream_id", "position", condition=Q(stream_id__isnull=False, **waiting)),
     ]
 
 
@@ -122,7 +131,7 @@ class InboxMessage(MessageRow):
         db_table = "wh_inbox"
         verbose_name = "inbox message"
         constraints = work_constraints("wh_inbox", "received_at", "chain_emitted_at")
-        indexes = message_indexes("wh_inbox")
+        indexes = message_indexes("wh_inbox", "message_type")
 
 
 class OutboxMessage(MessageRow):
@@ -137,15 +146,7 @@ class OutboxMessage(MessageRow):
         db_table = "wh_outbox"
         verbose_name = "outbox message"
         constraints = work_constraints("wh_outbox", "created_at", "published_at")
-        indexes = [
-            *message_indexes("wh_outbox"),
-            # What waits for a destination whose circuit is open or which is paused.
-            models.Index(
-                name="wh_outbox_by_destination",
-                fields=["destination", "scheduled_for", "position"],
-                condition=Q(processed_at=None),
-            ),
-        ]
+        indexes = message_indexes("wh_outbox", Coalesce("destination", models.Value("")))
 
 
 class PerspectiveEvent(WorkRow):
@@ -171,11 +172,11 @@ class PerspectiveEvent(WorkRow):
             ),
         ]
         indexes = [
+            *work_indexes("wh_perspective_events"),
             # The claim's read of a leased stream's first rows; each perspective has its own order.
             models.Index(
                 name="wh_perspective_stream_order",
                 fields=["perspective_name", "stream_id", "position"],
                 condition=Q(processed_at=None),
             ),
-            due_index("wh_perspective_events"),
         ]

@@ -15,14 +15,30 @@ _MESSAGES = {
     "type": "w.message_type",
     "bytes": "coalesce(w.envelope_bytes, pg_column_size(w.event_data))",
     "in_queue": "",
+    "has_free": "true",
 }
 WORK_TABLES: Mapping[str, Mapping[str, str]] = {
-    "wh_inbox": {"work": "wh_inbox", "queue": "'wh_inbox'", **_MESSAGES},
-    "wh_outbox": {"work": "wh_outbox", "queue": "'wh_outbox'", **_MESSAGES},
+    "wh_inbox": {
+        "work": "wh_inbox",
+        "queue": "'wh_inbox'",
+        "lane": "w.message_type",
+        "lanes": "the message type",
+        **_MESSAGES,
+    },
+    "wh_outbox": {
+        "work": "wh_outbox",
+        "queue": "'wh_outbox'",
+        "lane": "coalesce(w.destination, '')",
+        "lanes": "the destination",
+        **_MESSAGES,
+    },
     "wh_perspective_events": {
         "work": "wh_perspective_events",
         "queue": "'wh_perspective_events:' || w.perspective_name",
         "in_queue": " AND w.perspective_name = substr(p_queue, length('wh_perspective_events:') + 1)",
+        "lane": "w.perspective_name",
+        "lanes": "the perspective",
+        "has_free": "false",
         "id": "event_work_id",
         "type": "w.perspective_name",
         "bytes": "coalesce(w.envelope_bytes, 0)",
@@ -31,7 +47,8 @@ WORK_TABLES: Mapping[str, Mapping[str, str]] = {
 """How the work tables differ, as the files' `{{key}}` placeholders.
 
 `id` is the column of the work's id; `type` picks the handler, `bytes` is the size of the body and `queue` the
-name in `wh_streams`, all of a row `w`; `in_queue` tells the rows of the queue `p_queue` from others.
+name in `wh_streams`, all of a row `w`; `in_queue` tells the rows of the queue `p_queue` from others. `lane` is what
+can be stopped and has its fair share; `has_free` says whether there are rows without a stream.
 """
 
 

@@ -1,18 +1,54 @@
+-- Lanes of {{work}} that cannot be claimed from, and until when that need not be asked again.
+CREATE FUNCTION blocked_{{work}}(p_now timestamptz) RETURNS TABLE (lane text, until timestamptz)
+LANGUAGE sql STABLE AS $$
+    SELECT p.value, least(p.until, p_now + interval '30 seconds')
+      FROM source_pauses p
+     WHERE p.source = '{{work}}' AND p.kind <> 'source' AND (p.until IS NULL OR p.until > p_now)
+    UNION ALL
+    SELECT d.name, greatest(d.retry_at, p_now + interval '1 second')
+      FROM destination_circuits d
+     WHERE '{{work}}' = 'wh_outbox' AND d.state <> 'closed'
+$$;
+
+-- Lanes in which rows without a stream wait, in order from p_after on (NULL = the first), p_limit at most; `is_due`:
+-- one of the rows is. One step in the index for each lane, however many rows wait in it.
+CREATE FUNCTION due_lanes_{{work}}(p_after text, p_limit integer, p_now timestamptz DEFAULT clock_timestamp())
+RETURNS TABLE (lane text, is_due boolean) LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE lanes AS (
+        (SELECT {{lane}}::text AS lane, 1 AS number FROM {{work}} w
+          WHERE w.stream_id IS NULL AND w.processed_at IS NULL AND {{lane}} >= coalesce(p_after, '')
+          ORDER BY {{lane}} LIMIT 1)
+        UNION ALL
+        SELECT n.lane, l.number + 1 FROM lanes l CROSS JOIN LATERAL (
+               SELECT {{lane}}::text AS lane FROM {{work}} w
+                WHERE w.stream_id IS NULL AND w.processed_at IS NULL AND {{lane}} > l.lane
+                ORDER BY {{lane}} LIMIT 1) n
+         WHERE l.number < p_limit
+    )
+    SELECT l.lane, EXISTS (
+               SELECT FROM {{work}} w
+                WHERE w.stream_id IS NULL AND w.processed_at IS NULL AND {{lane}} = l.lane AND w.scheduled_for <= p_now)
+      FROM lanes l
+     ORDER BY l.lane
+$$;
+
 -- Claims a batch of {{work}}: streams first, then rows without a stream. Two snapshots in one round trip: a
 -- stream is leased by one statement and read by the next, so that a row which commits in between, or is
 -- re-emitted with an old position, is seen in its place.
 --
 -- p_queue: name in wh_streams. p_token: fresh, one for the whole batch. p_limit: rows at most. p_per_stream:
--- rows of one stream at most. p_now: defaults to the database clock; no other clock decides anything.
+-- rows of one stream at most. p_generation: the claimer's build; rows for another one stay, with NULL those for any. p_lanes: lanes of rows
+-- without a stream to claim from, NULL = the due ones. p_now: defaults to the database clock; no other decides.
 -- Returns ids and small columns, never bodies. `lapsed`: the row was under a lease that ran out;
 -- `was_started`: it ran alone then, with its start recorded, so its charge is already in `attempts`.
 -- A row of a lapsed lease without a recorded start gets one provisional charge and becomes a suspect, unless a
 -- recorded start in its stream explains the loss.
--- A perspective's queue is its own; its rows are told by its name.
--- No row = nothing is due. Locks: stream rows, then rows; both skip what others hold.
+-- A lane is what can be stopped and what has its fair share: {{lanes}}. Nothing of a paused source or lane is
+-- claimed; a destination whose circuit is not closed is tried with one row when its time has come.
+-- No row = nothing is due. Locks: circuits, stream rows, then rows; all skip what others hold.
 CREATE FUNCTION claim_{{work}}(
     p_queue text, p_instance uuid, p_token uuid, p_limit integer, p_per_stream integer, p_lease interval,
-    p_now timestamptz DEFAULT clock_timestamp()
+    p_generation text DEFAULT NULL, p_lanes text[] DEFAULT NULL, p_now timestamptz DEFAULT clock_timestamp()
 ) RETURNS TABLE (
     message_id uuid, "position" bigint, stream_id uuid, message_type varchar, attempts integer, delays integer,
     releases integer, life integer, suspect boolean, failure_reason integer, max_attempts integer, max_delays integer,
@@ -20,12 +56,36 @@ CREATE FUNCTION claim_{{work}}(
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+    v_trying text[] := '{}';
+    v_tried text[];
+    v_blocked text[];
+    v_lanes text[] := '{}';
+    v_from text[];
     v_streams uuid[];
+    v_holders uuid[];
     v_lapsed uuid[];
     v_rows uuid[];
+    v_left integer := p_limit;
+    v_quota integer;
+    v_claimed integer;
 BEGIN
+    IF EXISTS (
+        SELECT FROM source_pauses p
+         WHERE p.source = '{{work}}' AND (p.until IS NULL OR p.until > p_now)
+           AND (p.kind = 'source' OR p_queue = '{{work}}:' || p.value)
+    ) THEN
+        RETURN;
+    END IF;
+    v_trying := try_circuits('{{work}}', p_lease, p_now);
+    v_blocked := ARRAY(SELECT b.lane FROM blocked_{{work}}(p_now) b WHERE b.lane <> ALL (v_trying));
+    IF {{has_free}} THEN
+        v_lanes := coalesce(p_lanes, ARRAY(SELECT l.lane FROM due_lanes_{{work}}(NULL, 1000, p_now) l WHERE l.is_due));
+        v_lanes := ARRAY(SELECT l FROM unnest(v_lanes) AS l
+                          WHERE l <> ALL (v_blocked) AND l <> ALL (v_trying) ORDER BY random());
+    END IF;
+
     WITH due AS (
-        SELECT s.stream_id, s.lease_token IS NOT NULL AS lapsed
+        SELECT s.stream_id, s.held_by, s.lease_token IS NOT NULL AS lapsed
           FROM wh_streams s
          WHERE s.queue = p_queue AND s.due_at <= p_now AND (s.lease_expiry IS NULL OR s.lease_expiry <= p_now)
          ORDER BY s.due_at
@@ -36,30 +96,45 @@ BEGIN
            SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance
           FROM due
          WHERE s.queue = p_queue AND s.stream_id = due.stream_id
-        RETURNING s.stream_id, due.lapsed
+        RETURNING s.stream_id, due.held_by, due.lapsed
     )
-    SELECT array_agg(l.stream_id), array_agg(l.stream_id) FILTER (WHERE l.lapsed) INTO v_streams, v_lapsed
+    SELECT array_agg(l.stream_id), array_agg(l.held_by), array_agg(l.stream_id) FILTER (WHERE l.lapsed)
+      INTO v_streams, v_holders, v_lapsed
       FROM leased l;
 
-    -- The first due rows of each stream, heads before followers; a row that is not due holds those behind it.
-    SELECT array_agg(o.message_id) INTO v_rows FROM (
-        SELECT r.message_id
-          FROM unnest(v_streams) AS s(stream_id)
-         CROSS JOIN LATERAL (
-               SELECT f.message_id, row_number() OVER w AS rank, bool_and(f.scheduled_for <= p_now) OVER w AS due
-                 FROM (SELECT w.{{id}} AS message_id, w.position, w.scheduled_for
-                         FROM {{work}} w
-                        WHERE w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
-                        ORDER BY w.position
-                        LIMIT p_per_stream) f
-               WINDOW w AS (ORDER BY f.position)
-         ) r
-         WHERE r.due
-         ORDER BY r.rank
-         LIMIT p_limit
+    -- The first due rows of each stream, heads before followers; a row that may not run holds those behind it. Of a
+    -- held stream only the row of the letter that holds it. Half of the batch is left to rows without a stream when
+    -- there are any, and a destination on trial gets one row.
+    SELECT array_agg(o.message_id), coalesce(array_agg(o.lane) FILTER (WHERE o.lane = ANY (v_trying)), '{}')
+      INTO v_rows, v_tried FROM (
+        SELECT c.message_id, c.lane FROM (
+            SELECT r.message_id, r.lane, r.rank, row_number() OVER (PARTITION BY r.lane ORDER BY r.rank) AS in_lane
+              FROM unnest(v_streams, v_holders) AS s(stream_id, held_by)
+             CROSS JOIN LATERAL (
+                   SELECT f.message_id, f.lane, row_number() OVER w AS rank, bool_and(f.may_run) OVER w AS due
+                     FROM (SELECT w.{{id}} AS message_id, w.position, {{lane}} AS lane,
+                                  w.scheduled_for <= p_now AND {{lane}} <> ALL (v_blocked)
+                                  AND (w.only_generation IS NULL OR w.only_generation = p_generation) AS may_run
+                             FROM {{work}} w
+                            WHERE s.held_by IS NULL AND w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
+                            ORDER BY w.position
+                            LIMIT p_per_stream) f
+                   WINDOW w AS (ORDER BY f.position)
+                   UNION ALL
+                   SELECT w.{{id}}, {{lane}}, 1,
+                          w.scheduled_for <= p_now AND {{lane}} <> ALL (v_blocked)
+                          AND (w.only_generation IS NULL OR w.only_generation = p_generation)
+                     FROM {{work}} w
+                    WHERE w.dead_letter_id = s.held_by AND w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
+             ) r
+             WHERE r.due
+        ) c
+        WHERE c.in_lane = 1 OR c.lane <> ALL (v_trying)
+        ORDER BY c.rank
+        LIMIT CASE WHEN cardinality(v_lanes) > 0 THEN (p_limit + 1) / 2 ELSE p_limit END
     ) o;
 
-    -- Streams whose head is not due, and empty ones, are let go at once.
+    -- Streams of which nothing may run, and empty ones, are let go at once.
     PERFORM release_streams_{{work}}(p_queue, p_token, ARRAY(
         SELECT s FROM unnest(v_streams) AS s
         EXCEPT SELECT w.stream_id FROM {{work}} w WHERE w.{{id}} = ANY (v_rows)
@@ -78,41 +153,60 @@ BEGIN
           FROM member m
          WHERE w.{{id}} = m.message_id AND m.lapsed AND (m.started_at IS NOT NULL OR NOT m.explained)
         RETURNING w.{{id}} AS message_id, w.attempts, w.suspect, m.started_at IS NOT NULL AS was_started
-    ), free AS (
-        SELECT w.{{id}} AS message_id, w.started_at, w.lease_token IS NOT NULL AS lapsed
-          FROM {{work}} w
-         WHERE w.stream_id IS NULL AND w.processed_at IS NULL{{in_queue}} AND w.scheduled_for <= p_now
-           AND (w.lease_expiry IS NULL OR w.lease_expiry <= p_now)
-         ORDER BY w.scheduled_for, w.position
-         LIMIT p_limit - coalesce(cardinality(v_rows), 0)
-           FOR UPDATE SKIP LOCKED
-    ), leased AS (
-        UPDATE {{work}} w
-           SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance,
-               attempts = w.attempts + CASE WHEN f.lapsed AND f.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
-               suspect = w.suspect OR (f.lapsed AND f.started_at IS NULL), started_at = NULL
-          FROM free f
-         WHERE w.{{id}} = f.message_id
-        RETURNING w.{{id}} AS message_id, w.position, w.stream_id, {{type}} AS message_type, w.attempts, w.delays,
-                  w.releases, w.life, w.suspect, coalesce(w.failure_reason, 99) AS failure_reason, w.max_attempts,
-                  w.max_delays, w.dead_letter_id, {{bytes}} AS body_bytes, f.lapsed,
-                  f.started_at IS NOT NULL AS was_started
     )
     SELECT w.{{id}}, w.position, w.stream_id, {{type}}, coalesce(c.attempts, w.attempts), w.delays,
            w.releases, w.life, coalesce(c.suspect, w.suspect), coalesce(w.failure_reason, 99), w.max_attempts, w.max_delays,
            w.dead_letter_id, {{bytes}},
            c.message_id IS NOT NULL, coalesce(c.was_started, false)
       FROM {{work}} w LEFT JOIN charged c ON c.message_id = w.{{id}}
-     WHERE w.{{id}} = ANY (v_rows)
-    UNION ALL
-    SELECT l.message_id, l.position, l.stream_id, l.message_type, l.attempts, l.delays,
-           l.releases, l.life, l.suspect, l.failure_reason, l.max_attempts, l.max_delays,
-           l.dead_letter_id, l.body_bytes, l.lapsed, l.was_started
-      FROM leased l
-     ORDER BY 2;
+     WHERE w.{{id}} = ANY (v_rows);
+
+    -- Rows without a stream: one of each destination on trial, then each lane its share, then whoever has more.
+    v_left := p_limit - coalesce(cardinality(v_rows), 0);
+    FOR v_round IN 0..2 LOOP
+        EXIT WHEN v_left <= 0;
+        v_from := CASE WHEN v_round > 0 THEN v_lanes
+                       ELSE ARRAY(SELECT t FROM unnest(v_trying) AS t WHERE t <> ALL (coalesce(v_tried, '{}'))) END;
+        CONTINUE WHEN cardinality(v_from) = 0;
+        v_quota := CASE v_round WHEN 0 THEN 1 WHEN 1 THEN greatest(v_left / cardinality(v_from), 1) ELSE v_left END;
+        RETURN QUERY
+        WITH free AS (
+            SELECT f.* FROM unnest(v_from) AS l(lane) CROSS JOIN LATERAL (
+                   SELECT w.{{id}} AS message_id, w.started_at, w.lease_token IS NOT NULL AS lapsed
+                     FROM {{work}} w
+                    WHERE w.stream_id IS NULL AND w.processed_at IS NULL AND {{lane}} = l.lane
+                      AND w.scheduled_for <= p_now AND (w.lease_expiry IS NULL OR w.lease_expiry <= p_now)
+                      AND (w.only_generation IS NULL OR w.only_generation = p_generation)
+                    ORDER BY w.scheduled_for, w.position
+                    LIMIT v_quota
+                      FOR UPDATE SKIP LOCKED) f
+             LIMIT v_left
+        ), leased AS (
+            UPDATE {{work}} w
+               SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance,
+                   attempts = w.attempts
+                              + CASE WHEN f.lapsed AND f.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
+                   suspect = w.suspect OR (f.lapsed AND f.started_at IS NULL), started_at = NULL
+              FROM free f
+             WHERE w.{{id}} = f.message_id
+            RETURNING w.{{id}} AS message_id, w.position, w.stream_id, {{type}} AS message_type, w.attempts, w.delays,
+                      w.releases, w.life, w.suspect, coalesce(w.failure_reason, 99) AS failure_reason, w.max_attempts,
+                      w.max_delays, w.dead_letter_id, {{bytes}} AS body_bytes, f.lapsed,
+                      f.started_at IS NOT NULL AS was_started
+        )
+        SELECT l.message_id, l.position, l.stream_id, l.message_type, l.attempts, l.delays,
+               l.releases, l.life, l.suspect, l.failure_reason, l.max_attempts, l.max_delays,
+               l.dead_letter_id, l.body_bytes, l.lapsed, l.was_started
+          FROM leased l;
+        GET DIAGNOSTICS v_claimed = ROW_COUNT;
+        v_left := v_left - v_claimed;
+        EXIT WHEN v_round = 1 AND cardinality(v_from) = 1;
+    END LOOP;
 END $$;
 
--- Lets go of streams held under p_token: an empty one is deleted, another is due when its first row is.
+-- Lets go of streams held under p_token: an empty one is deleted, another is due when its first row is, and a held
+-- one when the row of the letter that holds it is. One whose first row may not run now (paused, a circuit, for
+-- another build) is looked at again after a while, lest it crowd the others out of each claim.
 -- Locks: stream rows in stream_id order. The rows are read after the lock, by a second snapshot.
 CREATE FUNCTION release_streams_{{work}}(p_queue text, p_token uuid, p_streams uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -130,22 +224,32 @@ BEGIN
     IF v_held IS NULL THEN
         RETURN;
     END IF;
-    WITH heads AS (
-        SELECT s.stream_id, s.version, h.scheduled_for
+    WITH blocked AS MATERIALIZED (
+        SELECT b.lane, max(b.until) AS until FROM blocked_{{work}}(clock_timestamp()) b GROUP BY b.lane
+    ), heads AS (
+        SELECT s.stream_id, s.version, s.held_by, greatest(
+               h.scheduled_for, b.until,
+               CASE WHEN h.only_generation IS NOT NULL THEN clock_timestamp() + interval '5 seconds' END) AS due_at
           FROM wh_streams s
           LEFT JOIN LATERAL (
-               SELECT w.scheduled_for FROM {{work}} w
-                WHERE w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
-                ORDER BY w.position LIMIT 1) h ON true
+               (SELECT w.scheduled_for, w.only_generation, {{lane}} AS lane FROM {{work}} w
+                 WHERE s.held_by IS NULL AND w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
+                 ORDER BY w.position LIMIT 1)
+               UNION ALL
+               (SELECT w.scheduled_for, w.only_generation, {{lane}} FROM {{work}} w
+                 WHERE w.dead_letter_id = s.held_by AND w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
+                 LIMIT 1)) h ON true
+          LEFT JOIN blocked b ON b.lane = h.lane
          WHERE s.queue = p_queue AND s.stream_id = ANY (v_held)
     ), emptied AS (
         DELETE FROM wh_streams s USING heads h
-         WHERE s.queue = p_queue AND s.stream_id = h.stream_id AND h.scheduled_for IS NULL AND s.version = h.version
+         WHERE s.queue = p_queue AND s.stream_id = h.stream_id AND h.due_at IS NULL AND h.held_by IS NULL
+           AND s.version = h.version
     )
     UPDATE wh_streams s
-       SET lease_token = NULL, lease_expiry = NULL, instance_id = NULL, due_at = h.scheduled_for
+       SET lease_token = NULL, lease_expiry = NULL, instance_id = NULL, due_at = coalesce(h.due_at, never())
       FROM heads h
-     WHERE s.queue = p_queue AND s.stream_id = h.stream_id AND h.scheduled_for IS NOT NULL;
+     WHERE s.queue = p_queue AND s.stream_id = h.stream_id AND (h.due_at IS NOT NULL OR h.held_by IS NOT NULL);
 END $$;
 
 -- Gives back what of a batch was not run: nothing is counted. Rows that are gone or taken over are left alone.

@@ -1,6 +1,7 @@
 -- Records the outcomes of a group of {{work}} that are not deaths.
 --
--- p_done: messages that succeeded; their rows are deleted. p_changes: array of objects {message_id, attempts,
+-- p_done: messages that succeeded; their rows are deleted, and streams that were held for one of them run again.
+-- p_changes: array of objects {message_id, attempts,
 -- delays, releases, due_in_ms, error, failure_detail, failure_reason, failed}: the counts are absolute;
 -- due_in_ms counts from the database clock; without `failed` the last failure is kept. The caller has fenced
 -- the group in this transaction, so rows are addressed by id. Returns the number of rows written.
@@ -8,7 +9,15 @@ CREATE FUNCTION record_{{work}}(p_done uuid[], p_changes jsonb) RETURNS integer 
 DECLARE
     v_done integer;
     v_changed integer;
+    v_held jsonb;
 BEGIN
+    SELECT jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'held_by', w.dead_letter_id))
+      INTO v_held
+      FROM {{work}} w
+     WHERE w.{{id}} = ANY (p_done) AND w.dead_letter_id IS NOT NULL AND w.stream_id IS NOT NULL;
+    IF v_held IS NOT NULL THEN
+        PERFORM let_streams_go(v_held);
+    END IF;
     DELETE FROM {{work}} w WHERE w.{{id}} = ANY (p_done);
     GET DIAGNOSTICS v_done = ROW_COUNT;
     IF v_done > 0 THEN

@@ -23,8 +23,8 @@ CREATE TRIGGER {{work}}_due_now BEFORE INSERT OR UPDATE OF scheduled_for ON {{wo
 -- transaction. Rows of a dead letter return. One trigger, since a second one costs a single-row writer more.
 CREATE FUNCTION {{work}}_arrivals() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO wh_arrivals (queue, stream_id)
-    SELECT DISTINCT {{queue}}, w.stream_id FROM written w WHERE w.stream_id IS NOT NULL;
+    INSERT INTO wh_arrivals (queue, stream_id, dead_letter_id)
+    SELECT DISTINCT {{queue}}, w.stream_id, w.dead_letter_id FROM written w WHERE w.stream_id IS NOT NULL;
     INSERT INTO flow_deltas (source, sent, returned)
     SELECT '{{work}}', count(*) - count(w.dead_letter_id), count(w.dead_letter_id) FROM written w HAVING count(*) > 0;
     RETURN NULL;

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from queues.sql import WORK_TABLES
-from queues.words.sources import Queue
+from queues.words.sources import PERSPECTIVES, Queue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +44,38 @@ def admit(queue: Queue, limit: int) -> int:
 
 
 def claim(
-    queue: Queue, *, instance_id: UUID, token: UUID, limit: int, per_stream: int, lease: timedelta
+    queue: Queue,
+    *,
+    instance_id: UUID,
+    token: UUID,
+    limit: int,
+    per_stream: int,
+    lease: timedelta,
+    generation: str | None = None,
+    lanes: Sequence[str] | None = None,
 ) -> list[Claimed]:
-    """Claim up to `limit` due rows under `token`, in position order; empty = nothing is due."""
-    arguments: list[Any] = [queue.name, instance_id, token, limit, per_stream, lease]
+    """Claim up to `limit` due rows under `token`, in position order; empty = nothing is due.
+
+    generation: the claimer's build; None = only rows for any build. lanes: of the rows without a stream those to
+    claim from; None = all that are due.
+    """
+    known = None if lanes is None else list(lanes)
+    arguments: list[Any] = [queue.name, instance_id, token, limit, per_stream, lease, generation, known]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT * FROM claim_{queue.source}(%s, %s, %s, %s, %s, %s)",  # noqa: S608 - a known source
+            f"SELECT * FROM claim_{queue.source}(%s, %s, %s, %s, %s, %s, %s, %s)",  # noqa: S608 - a known source
             arguments,
         )
-        return _claimed(cursor)
+        return sorted(_claimed(cursor), key=lambda row: row.position)
+
+
+def lanes(queue: Queue, *, after: str | None, limit: int) -> list[tuple[str, bool]]:
+    """Return lanes in which rows without a stream wait, in order from `after` on, and whether one of each is due."""
+    if queue.source == PERSPECTIVES:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT lane, is_due FROM due_lanes_{queue.source}(%s, %s)", [after, limit])  # noqa: S608
+        return list(cursor.fetchall())
 
 
 def _present(source: str) -> str:

@@ -14,7 +14,8 @@ from queues.words.outcomes import Cause, FailureReason, OutcomeKind
 class Death:
     """One message to move. `failure` None: no reason was ever recorded, which is not an empty one.
 
-    `last_reported`: the last failure reported by an earlier run, beside a lost worker's.
+    `last_reported`: the last failure reported by an earlier run, beside a lost worker's. `holds`: its stream waits
+    behind it.
     """
 
     source: str
@@ -27,6 +28,7 @@ class Death:
     instance_id: UUID
     generation: str
     lease_token: UUID
+    holds: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TypeVar
+from uuid import UUID
 
 from queues.words.errors import HandlerConflict, InvalidSetting
 from queues.words.messages import MAX_TYPE, Message
@@ -23,6 +24,15 @@ MAX_PERSPECTIVE = 100
 
 UNSET = Unset.UNSET
 Cap = int | None | Unset
+
+
+class AfterDeath(StrEnum):
+    """What the messages do that wait in a stream behind one that was dead-lettered."""
+
+    CONTINUE = "continue"
+    HOLD = "hold"
+
+
 F = TypeVar("F", bound=Callable[[Message], object])
 
 
@@ -36,6 +46,7 @@ class Handler:
     max_delays: Cap = UNSET
     time_limit: timedelta | None = None
     atomic: bool = True
+    after_death: AfterDeath = AfterDeath.CONTINUE
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, str) or not 1 <= len(self.type) <= MAX_TYPE:
@@ -65,10 +76,16 @@ class Handler:
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """What applies events to a perspective: the events' types, and a handler whose type is the perspective's name."""
+    """What applies events to a perspective: the events' types, and a handler whose type is the perspective's name.
+
+    An event that was passed over is applied out of order when the projection is `commutative`; else `rewind` empties
+    the projection of a stream, and its events are applied anew.
+    """
 
     handler: Handler
     event_types: tuple[str, ...]
+    commutative: bool = False
+    rewind: Callable[[UUID], object] | None = None
 
     def __post_init__(self) -> None:
         name = self.perspective
@@ -139,35 +156,73 @@ def handles(
     max_delays: Cap = UNSET,
     time_limit: float | None = None,
     atomic: bool = True,
+    after_death: str = AfterDeath.CONTINUE,
 ) -> Callable[[F], F]:
     """Register the decorated function for a message type and return it unchanged.
 
     max_attempts: failing runs before the message is dead-lettered, None = no limit; 0 is refused. time_limit:
     seconds, past which the process ends itself. atomic=False: the handler runs outside any transaction.
+    after_death: "continue", or "hold": a stream waits behind its dead message until that succeeds, is given up or
+    the stream is let go.
     """
 
     def register(function: F) -> F:
-        limit = None if time_limit is None else timedelta(seconds=time_limit)
-        caps = {"max_attempts": max_attempts, "max_delays": max_delays}
-        registry.add(Handler(type=message_type, function=function, time_limit=limit, atomic=atomic, **caps))
+        handler = Handler(
+            type=message_type,
+            function=function,
+            max_attempts=max_attempts,
+            max_delays=max_delays,
+            time_limit=_limit(time_limit),
+            atomic=atomic,
+            after_death=_policy(after_death),
+        )
+        registry.add(handler)
         return function
 
     return register
 
 
+def _limit(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+def _policy(name: str) -> AfterDeath:
+    try:
+        return AfterDeath(name)
+    except ValueError:
+        raise InvalidSetting("after_death", name, "continue or hold") from None
+
+
 def projects(
-    perspective: str, *event_types: str, max_attempts: Cap = UNSET, time_limit: float | None = None
+    perspective: str,
+    *event_types: str,
+    max_attempts: Cap = UNSET,
+    max_delays: Cap = UNSET,
+    time_limit: float | None = None,
+    after_death: str = AfterDeath.HOLD,
+    commutative: bool = False,
+    rewind: Callable[[UUID], object] | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function as the one that applies events of these types to a perspective.
 
     It gets each event as a message of the event's type, in the order of the stream's versions; what it writes
-    commits together with the perspective's cursor. max_attempts and time_limit are those of `handles`.
+    commits together with the perspective's cursor. The other arguments are those of `handles`, but a stream is held
+    behind its dead event unless after_death says "continue". Then that event is passed over, and when it is recovered
+    a `commutative` projection applies it out of order; one with `rewind`, a function of the stream's id that empties
+    the projection of the stream, has all events up to the cursor applied anew, in one transaction; others refuse it.
     """
 
     def register(function: F) -> F:
-        limit = None if time_limit is None else timedelta(seconds=time_limit)
-        handler = Handler(type=perspective, function=function, max_attempts=max_attempts, time_limit=limit)
-        registry.add_projection(Projection(handler=handler, event_types=event_types))
+        handler = Handler(
+            type=perspective,
+            function=function,
+            max_attempts=max_attempts,
+            max_delays=max_delays,
+            time_limit=_limit(time_limit),
+            after_death=_policy(after_death),
+        )
+        projection = Projection(handler=handler, event_types=event_types, commutative=commutative, rewind=rewind)
+        registry.add_projection(projection)
         return function
 
     return register

@@ -140,7 +140,7 @@ def mortal_transport(patch: pytest.MonkeyPatch, error: Callable[[], BaseExceptio
 def mortal_projection(_: pytest.MonkeyPatch, error: Callable[[], BaseException] | None = None) -> Mortal:
     """Register and subscribe a projection that dies, in the test's own registry."""
     projection = Mortal() if error is None else Mortal(error=error)
-    projects(PERSPECTIVE, TYPE)(projection)
+    projects(PERSPECTIVE, TYPE, after_death="continue")(projection)
     subscribe()
     return projection
 

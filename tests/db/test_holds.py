@@ -1,0 +1,96 @@
+"""Streams that wait behind a dead message: what runs, what does not, and what ends the wait."""
+
+import pytest
+
+from deadletters.models import DeadLetter, Disposition, RecoveryStatus
+from deadletters.store.recovery import dispose, recover
+from queues import Terminal, handles, send
+from queues.models import InboxMessage, Stream
+from queues.testing import drain
+from tests.db.conftest import move_by_hand
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def steps(handlers):
+    """Register a handler that holds its streams, notes what it runs, and dies of what it is told to."""
+    ran, deadly = [], {1}
+
+    @handles("test.Step", after_death="hold")
+    def step(message):
+        if message.payload in deadly:
+            raise Terminal("broken")
+        ran.append(message.payload)
+
+    return ran, deadly
+
+
+def send_steps(*numbers, stream="s"):
+    for number in numbers:
+        send("test.Step", number, stream=stream)
+
+
+def test_the_followers_of_a_dead_message_wait_and_other_streams_run(steps):
+    ran, _ = steps
+    send_steps(0, 1, 2, 3)
+    send_steps(8, 9, stream="other")
+    drain()
+
+    assert ran == [0, 8, 9]
+    letter = DeadLetter.objects.get()
+    assert Stream.objects.get().held_by == letter.dead_letter_id
+    assert set(InboxMessage.objects.values_list("attempts", "lease_token")) == {(0, None)}
+    send_steps(4)
+    assert drain().messages == 0
+
+
+def test_a_recovered_message_runs_alone_and_its_success_lets_the_stream_go(steps):
+    ran, deadly = steps
+    send_steps(1, 2, 3)
+    drain()
+    recover(DeadLetter.objects.get().dead_letter_id, "ann")
+    drain()
+    assert ran == []
+    letter = DeadLetter.objects.get()
+    assert (letter.deaths, Stream.objects.get().held_by) == (2, letter.dead_letter_id)
+
+    deadly.clear()
+    recover(letter.dead_letter_id, "ann")
+    drain()
+
+    assert ran == [1, 2, 3]
+    assert DeadLetter.objects.get().recovery_status == RecoveryStatus.RECOVERED
+    assert not Stream.objects.exists()
+
+
+def test_a_stream_runs_on_when_its_dead_message_is_given_up(steps):
+    ran, _ = steps
+    send_steps(1, 2, 3)
+    drain()
+
+    dispose(DeadLetter.objects.get().dead_letter_id, Disposition.MARK_PERMANENTLY_FAILED)
+    drain()
+
+    assert ran == [2, 3]
+
+
+def test_a_stream_runs_on_when_somebody_lets_it_go(steps, sql):
+    ran, _ = steps
+    send_steps(1, 2)
+    drain()
+
+    assert sql("SELECT let_stream_go(queue, stream_id) FROM wh_streams") == [{"let_stream_go": True}]
+    drain()
+
+    assert ran == [2]
+    assert sql("SELECT let_stream_go('wh_inbox', gen_random_uuid())") == [{"let_stream_go": False}]
+
+
+def test_a_message_moved_by_sql_does_not_hold_its_stream_unless_that_is_asked(steps, sql):
+    ran, _ = steps
+    send_steps(2, 3)
+    move_by_hand(InboxMessage.objects.earliest("position").message_id)
+    drain()
+
+    assert ran == [3]
