@@ -26,7 +26,10 @@ _NOBODY = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Noted:
-    """What a drainer had noted: the claim, and the message that was running, if one was."""
+    """What a drainer had noted: the claim, and the message that was running, if one was.
+
+    No messages: what the claim got was not noted any more.
+    """
 
     instance_id: UUID
     queue: Queue
@@ -47,6 +50,10 @@ class RunFile:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._file.truncate(_IDS_AT + 32 * capacity)
         self._map = mmap.mmap(self._file.fileno(), 0)
+
+    def claiming(self, queue: Queue, token: UUID) -> None:
+        """Note that a claim is being made: what it gets is not known yet."""
+        self.claimed(Held(queue=queue, token=token, messages=(), streams=()))
 
     def claimed(self, held: Held) -> None:
         """Note a claim; nothing of it runs yet."""

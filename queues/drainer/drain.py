@@ -144,6 +144,7 @@ def _drain(
 def _claim(lanes: Lanes, *, run_file: RunFile, watch: Watch, stopping: Callable[[], bool]) -> Batch | None:
     claims.admit(lanes.queue, conf().claim_batch * 2)
     token = uuid4()
+    run_file.claiming(lanes.queue, token)
     rows = _rows(lanes, token, lanes.due())
     if not rows and lanes.renewed():
         rows = _rows(lanes, token, lanes.due())

@@ -29,15 +29,26 @@ def sweep(folder: Path) -> int:
 
 
 def _settle(noted: Noted) -> None:
+    """Charge what was running and give the rest back in one transaction: the charge must not outlive its claim."""
     rest = [message_id for message_id in noted.messages if message_id != noted.running]
-    if noted.running is not None:
-        for row in claims.read(noted.queue.source, [noted.running]):
+    source, held = noted.queue.source, _held(noted)
+    ran = [] if noted.running is None else claims.read(source, [noted.running])
+    with transaction.atomic():
+        recording.lock_letters(ran)
+        held.is_held()  # locks all of it, before a part of it is locked
+        for row in ran:
             _charge(noted, row)
-        released = claims.held_under(noted.queue, noted.token, rest)
-        log_without_run(noted.queue.source, released, OutcomeKind.RELEASED)
-    Held(queue=noted.queue, token=noted.token, messages=noted.messages, streams=noted.streams).release()
-    presence.bury(noted.instance_id)
+        if noted.running is not None:
+            log_without_run(source, claims.held_under(noted.queue, noted.token, rest), OutcomeKind.RELEASED)
+        held.release()
+        presence.bury(noted.instance_id)
     log.warning("drainer_lost", instance_id=str(noted.instance_id), running=str(noted.running), others=len(rest))
+
+
+def _held(noted: Noted) -> Held:
+    if not noted.messages:
+        return claims.found_under(noted.queue, noted.token)
+    return Held(queue=noted.queue, token=noted.token, messages=noted.messages, streams=noted.streams)
 
 
 def _charge(noted: Noted, row: Claimed) -> None:

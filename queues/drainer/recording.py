@@ -13,7 +13,7 @@ from django.db import transaction
 from queues import instances
 from queues.conf import conf, dead_letter_store
 from queues.drainer.runs import Result
-from queues.store.claims import Held
+from queues.store.claims import Claimed, Held
 from queues.store.outcomes import Change, Event, append_log, record
 from queues.words.backoff import backoff
 from queues.words.dead_letters import Death, Settlement
@@ -30,8 +30,7 @@ def write(results: Sequence[Result], token: UUID) -> None:
         return
     queue = results[0].turn.queue
     store = dead_letter_store()
-    if store is not None:
-        store.lock(_letters(results))
+    lock_letters(result.turn.row for result in results)
     if not Held.of(queue, token, [result.turn.row for result in results]).is_held():
         raise ClaimLost
     dead = [result for result in results if result.dead is not None and store is not None]
@@ -44,9 +43,12 @@ def write(results: Sequence[Result], token: UUID) -> None:
         store.settle(list(_settlements(staying)))
 
 
-def _letters(results: Iterable[Result]) -> list[UUID]:
-    ids = (result.turn.row.dead_letter_id for result in results)
-    return sorted(letter for letter in ids if letter is not None)
+def lock_letters(rows: Iterable[Claimed]) -> None:
+    """Lock the dead letters that the rows were re-emitted from: they are locked before anything else."""
+    letters = sorted(row.dead_letter_id for row in rows if row.dead_letter_id is not None)
+    store = dead_letter_store()
+    if store is not None:
+        store.lock(letters)
 
 
 def _move(dead: Sequence[Result], source: str, token: UUID) -> None:

@@ -151,6 +151,17 @@ class Held:
         return [self.queue.name, self.token, list(self.messages), list(self.streams)]
 
 
+def found_under(queue: Queue, token: UUID) -> Held:
+    """Search for what is held under the token: reads the whole table, for a claim that nobody could note."""
+    work_id = WORK_TABLES[queue.source]["id"]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {work_id} FROM {queue.source} WHERE lease_token = %s", [token])  # noqa: S608
+        messages = tuple(row[0] for row in cursor.fetchall())
+        cursor.execute("SELECT stream_id FROM wh_streams WHERE queue = %s AND lease_token = %s", [queue.name, token])
+        streams = tuple(sorted(row[0] for row in cursor.fetchall()))
+    return Held(queue=queue, token=token, messages=messages, streams=streams)
+
+
 def start(queue: Queue, *, token: UUID, message_id: UUID) -> bool:
     """Charge a run that starts alone, before its handler; False = the claim is lost."""
     return bool(_value(f"SELECT start_{queue.source}(%s, %s, %s)", [queue.name, token, message_id]))

@@ -1,13 +1,16 @@
 """Real worker processes on the test's own database."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import pytest
@@ -34,33 +37,97 @@ def subscribe_the_shop() -> None:
         PerspectiveSubscription.objects.create(perspective_name="test_totals", event_type=event_type)
 
 
+class Process(Protocol):
+    """A process of the shop, started or forked."""
+
+    def send_signal(self, sig: int) -> None: ...
+    def kill(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def poll(self) -> int | None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fork:
+    """A process forked by the forge; its numbers come in files."""
+
+    pid_file: Path
+    exit_file: Path
+
+    @property
+    def pid(self) -> int:
+        eventually(self.pid_file.exists, "the process is forked")
+        return int(self.pid_file.read_text())
+
+    def send_signal(self, sig: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, sig)
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        eventually(self.exit_file.exists, "the process ends")
+        return int(self.exit_file.read_text())
+
+    def poll(self) -> int | None:
+        return int(self.exit_file.read_text()) if self.exit_file.exists() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forge:
+    """The process that forks others."""
+
+    process: subprocess.Popen[bytes]
+
+    def fork(self, *argv: str, environment: Mapping[str, str], log: Path) -> Fork:
+        numbers = {"pid": str(log.with_suffix(".pid")), "exit": str(log.with_suffix(".exit"))}
+        order = {"argv": argv, "environment": dict(environment), "log": str(log), **numbers}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(order).encode() + b"\n")
+        self.process.stdin.flush()
+        return Fork(pid_file=Path(numbers["pid"]), exit_file=Path(numbers["exit"]))
+
+
 @dataclass
 class Shop:
     """Starts processes of the shop, and reads what they did."""
 
     folder: Path
-    processes: list[subprocess.Popen[bytes]]
+    forge: Forge
+    processes: list[Process]
 
     @property
     def gate(self) -> Path:
         return self.folder / "gate"
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
-        with (self.folder / f"log-{len(self.processes):02}").open("wb") as log:
+        """Start a process from its beginning."""
+        with self._new_log().open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, *command], env=self._environment(), cwd=ROOT, stdout=log, stderr=subprocess.STDOUT
+                [sys.executable, *command],
+                env={**os.environ, **start_environment(), **self.environment()},
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
         self.processes.append(process)
         return process
 
-    def drainer(self, source: str = "inbox") -> subprocess.Popen[bytes]:
-        return self.start("manage.py", "drain", source, "--until-empty")
+    def run(self, *argv: str, **environment: str) -> Fork:
+        """Fork a process that runs a management command."""
+        process = self.forge.fork(*argv, environment={**self.environment(), **environment}, log=self._new_log())
+        self.processes.append(process)
+        return process
 
-    def drain_to_the_end(self, source: str = "inbox", restarts: int = 10) -> list[int]:
+    def drainer(self, source: str = "inbox", **environment: str) -> Fork:
+        return self.run("drain", source, "--until-empty", **environment)
+
+    def drain_to_the_end(self, source: str = "inbox", restarts: int = 10, **environment: str) -> list[int]:
         """Run drainers one after another, as a supervisor would, until one ends well; return the exit codes."""
         codes: list[int] = []
         while not codes or (codes[-1] != 0 and len(codes) <= restarts):
-            codes.append(self.drainer(source).wait(DEADLINE))
+            codes.append(self.drainer(source, **environment).wait())
         return codes
 
     def starts(self, message_type: str) -> list[str]:
@@ -74,17 +141,28 @@ class Shop:
             return [row[0] for row in cursor.fetchall()]
 
     def log(self, number: int = -1) -> str:
-        return sorted(self.folder.glob("log-*"))[number].read_text()
+        return sorted(self.folder.glob("*.log"))[number].read_text()
 
-    def _environment(self) -> dict[str, str]:
-        return os.environ | {
-            "DATABASE_URL": database_url(),
-            "DJANGO_SETTINGS_MODULE": "tests.worker.settings",
+    def _new_log(self) -> Path:
+        return self.folder / f"{len(self.processes):02}.log"
+
+    def environment(self) -> dict[str, str]:
+        return {
             "TEST_RUN_DIR": str(self.folder / "run"),
             "TEST_STARTS": str(self.folder / "starts"),
             "TEST_GATE": str(self.gate),
-            "PYTHONPATH": str(ROOT),
+            "TEST_MARKS": str(self.folder),
+            "TEST_KILL_AT": "",
         }
+
+
+def start_environment() -> dict[str, str]:
+    """Return the variables that a process needs to start on the test's database."""
+    return {
+        "DATABASE_URL": database_url(),
+        "DJANGO_SETTINGS_MODULE": "tests.worker.settings",
+        "PYTHONPATH": str(ROOT),
+    }
 
 
 def database_url() -> str:
@@ -97,13 +175,32 @@ def database_url() -> str:
     return f"postgresql://{user}:{password}@{host}:{given['PORT'] or 5432}/{name}"
 
 
+@pytest.fixture(scope="session")
+def forge(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    """Start the process that forks those of the tests."""
+    folder = tmp_path_factory.mktemp("forge")
+    environment = {**os.environ, **start_environment(), "TEST_RUN_DIR": str(folder), "TEST_KILL_AT": ""}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.worker.forge"],
+            env=environment,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    yield Forge(process=process)
+    process.communicate()
+    assert process.returncode == 0, (folder / "log").read_text()
+
+
 @pytest.fixture
-def shop(transactional_db: None, tmp_path: Path) -> Iterator[Shop]:
+def shop(transactional_db: None, forge: Forge, tmp_path: Path) -> Iterator[Shop]:
     """Give a test its shop, and end every process that it left."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE IF NOT EXISTS test_effects (message_id uuid, payload text)")
         cursor.execute("TRUNCATE test_effects")
-    made = Shop(folder=tmp_path, processes=[])
+    made = Shop(folder=tmp_path, forge=forge, processes=[])
     yield made
     for process in made.processes:
         process.kill()

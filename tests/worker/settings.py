@@ -7,7 +7,7 @@ from tests.settings import *  # noqa: F403
 from tests.settings import INSTALLED_APPS as PRODUCT_APPS
 from tests.settings import QUEUES as TEST_QUEUES
 
-INSTALLED_APPS = ["tests.worker.shop", *PRODUCT_APPS]
+INSTALLED_APPS = ["tests.worker.shop.apps.ShopConfig", *PRODUCT_APPS]
 QUEUES = {
     **TEST_QUEUES,
     "RUN_DIR": Path(os.environ["TEST_RUN_DIR"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.db import connection
 
-from queues import handles, projects
+from queues import Terminal, handles, projects
 
 
 def _started(message):
@@ -71,3 +71,10 @@ def add(message):
     _effect(message)
     if message.type == "test.KillAdded":
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@handles("test.Terminal")
+def terminal(message):
+    _started(message)
+    _effect(message)
+    raise Terminal("declined")
