@@ -65,7 +65,7 @@ def plain(message):
     _effect(message)
 
 
-@projects("test_totals", "test.Added", "test.KillAdded", max_attempts=2)
+@projects("test_totals", "test.Added", "test.KillAdded", max_attempts=2, after_death="continue")
 def add(message):
     _started(message)
     _effect(message)
