@@ -1,7 +1,7 @@
 """Events of streams, and the perspectives that project them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -9,12 +9,14 @@ from django.apps import apps as installed
 from django.apps.registry import Apps
 
 from queues import wakeups
+from queues.conf import conf, dead_letter_store
 from queues.sending import row_of
 from queues.store import events
 from queues.words.errors import InvalidMessage, VersionConflict
 from queues.words.handlers import Projection, registry
 from queues.words.messages import Message, NewMessage
 from queues.words.outcomes import Terminal
+from queues.words.payloads import decode_payload, read_metadata
 from queues.words.sources import PERSPECTIVES
 
 
@@ -66,8 +68,8 @@ def _check(stream: str | UUID, expected_version: int | None) -> None:
 def apply(projection: Projection, message: Message) -> None:
     """Advance the perspective's cursor and apply the event, in the caller's transaction.
 
-    An event that the cursor has passed is not applied again. One that died and was passed by later events cannot
-    be applied in its place any more: bringing it back is refused, since it was never applied.
+    An event that the cursor has passed is not applied again. One that died and was passed by later events is applied
+    out of order or by a rewind, as the projection says; else bringing it back is refused: it was never applied.
     """
     stream_id, version = message.meta.stream_id, message.meta.version
     assert stream_id is not None
@@ -76,7 +78,43 @@ def apply(projection: Projection, message: Message) -> None:
     if events.advance(perspective, stream_id, event_id=message.id, version=version):
         projection.handler.function(message)
     elif message.meta.dead_letter_id is not None and (at := events.cursor(perspective, stream_id)) > version:
-        raise Terminal(f"{perspective} is at version {at} of the stream; version {version} cannot be applied any more")
+        _apply_late(projection, message, at)
+
+
+def _apply_late(projection: Projection, message: Message, at: int) -> None:
+    stream_id, version = message.meta.stream_id, message.meta.version
+    assert stream_id is not None
+    if projection.commutative:
+        projection.handler.function(message)
+    elif projection.rewind is not None:
+        projection.rewind(stream_id)
+        _replay(projection, message, at)
+    else:
+        name = projection.perspective
+        raise Terminal(f"{name} is at version {at} of the stream; version {version} cannot be applied any more")
+
+
+def _replay(projection: Projection, message: Message, at: int) -> None:
+    """Apply all events up to the cursor again, with the one that comes back; others that are dead stay out."""
+    stream_id, store = message.meta.stream_id, dead_letter_store()
+    assert stream_id is not None
+    dead = store.dead_events(projection.perspective, stream_id) if store else set()
+    for event in events.read(stream_id, up_to=at, types=projection.event_types):
+        if event.event_id == message.id:
+            projection.handler.function(message)
+        elif event.event_id not in dead:
+            projection.handler.function(_again(event, message))
+
+
+def _again(event: events.Event, like: Message) -> Message:
+    metadata = read_metadata(event.metadata, conf().max_payload_depth)
+    return Message(
+        id=event.event_id,
+        type=event.event_type,
+        payload=decode_payload(event.event_data, event.envelope_raw, limits=conf().payload_limits()),
+        headers=metadata.get("headers") or {},
+        meta=replace(like.meta, dead_letter_id=None, sent_at=event.created_at, version=event.version),
+    )
 
 
 def subscribe() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models.fields.json import KT
 from uuid_utils.compat import uuid7
 
 from deadletters.models import DeadLetter, RecoveryStatus
@@ -13,6 +14,7 @@ from deadletters.words.fingerprints import fingerprint
 from queues.conf import conf
 from queues.words.dead_letters import Death, Settlement
 from queues.words.outcomes import Cause, FailureReason, OutcomeKind
+from queues.words.sources import PERSPECTIVES
 
 
 class Store:
@@ -46,6 +48,12 @@ class Store:
         if handled:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT settle_recovered(%s)", [handled])
+
+    def dead_events(self, perspective: str, stream_id: UUID) -> set[UUID]:
+        """Return the stream's events that died in the perspective and have not been applied since."""
+        letters = DeadLetter.objects.filter(stream_id=stream_id, perspective_name=perspective, superseded_by=None)
+        letters = letters.filter(source_table=PERSPECTIVES).exclude(recovery_status=RecoveryStatus.RECOVERED)
+        return {UUID(event) for event in letters.values_list(KT("source_row__event_id"), flat=True) if event}
 
     def is_dead(self, source: str, source_ids: Sequence[UUID]) -> set[UUID]:
         """Return which of these messages have a letter that is not recovered."""

@@ -1,7 +1,5 @@
 """What runs the messages of each source."""
 
-import json
-from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -12,10 +10,10 @@ from queues.drainer.turns import Runner, Turn, Work
 from queues.store.bodies import Body
 from queues.store.claims import Claimed
 from queues.transports.base import Outgoing
-from queues.words.errors import EventMissing, PayloadUnreadable, Unhandled
+from queues.words.errors import EventMissing, Unhandled
 from queues.words.handlers import AfterDeath, Handler, Projection, registry
 from queues.words.messages import Message, MessageMeta
-from queues.words.payloads import decode_payload, is_deeper
+from queues.words.payloads import decode_payload, read_metadata
 from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, Queue
 
 
@@ -82,7 +80,7 @@ def _publish(turn: Turn, body: Body) -> Work:
             event_data=body.event_data,
             envelope_raw=body.envelope_raw,
             envelope_bytes=turn.row.body_bytes,
-            metadata=_metadata(body.metadata),
+            metadata=read_metadata(body.metadata, conf().max_payload_depth),
             stream_id=turn.row.stream_id,
         ),
     )
@@ -90,7 +88,7 @@ def _publish(turn: Turn, body: Body) -> Work:
 
 def _message(turn: Turn, body: Body) -> Message:
     """Build what a handler or projection sees; raises PayloadUnreadable."""
-    metadata = _metadata(body.metadata)
+    metadata = read_metadata(body.metadata, conf().max_payload_depth)
     row = turn.row
     meta = MessageMeta(
         attempts=row.attempts + 1,
@@ -112,15 +110,3 @@ def _message(turn: Turn, body: Body) -> Message:
         headers=metadata.get("headers") or {},
         meta=meta,
     )
-
-
-def _metadata(text: str) -> Mapping[str, Any]:
-    """Read what a foreign writer may nest as deep as a payload; raises PayloadUnreadable."""
-    limit = conf().max_payload_depth
-    if is_deeper(text, limit):
-        raise PayloadUnreadable(f"the metadata nests deeper than {limit} levels")
-    try:
-        metadata = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise PayloadUnreadable("the metadata cannot be read") from exc
-    return metadata if isinstance(metadata, dict) else {}

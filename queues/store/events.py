@@ -1,6 +1,8 @@
 """Events appended, subscriptions, and cursors of perspectives."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
@@ -45,6 +47,41 @@ def cursor(perspective: str, stream_id: UUID) -> int:
         )
         row = statement.fetchone()
         return row[0] if row else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One stored event; its bodies as text."""
+
+    event_id: UUID
+    event_type: str
+    event_data: str
+    metadata: str
+    envelope_raw: bytes | None
+    version: int
+    created_at: datetime
+
+
+_READ = """
+SELECT event_id, event_type, event_data::text, metadata::text, envelope_raw, version, created_at
+  FROM wh_event_store WHERE stream_id = %s AND version > %s AND version <= %s AND event_type = ANY (%s)
+ ORDER BY version LIMIT 100
+"""
+
+
+def read(stream_id: UUID, *, up_to: int, types: Sequence[str]) -> Iterator[Event]:
+    """Yield the stream's events of these types in order, up to a version; a hundred bodies are held at once."""
+    after = 0
+    while rows := _page(stream_id, after, up_to, types):
+        yield from rows
+        after = rows[-1].version
+
+
+def _page(stream_id: UUID, after: int, up_to: int, types: Sequence[str]) -> list[Event]:
+    with connection.cursor() as cursor:
+        cursor.execute(_READ, [stream_id, after, up_to, list(types)])
+        names = [column.name for column in cursor.description]
+        return [Event(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
 
 
 _SUBSCRIBE = """

@@ -53,6 +53,10 @@ class DeadLetterStore(Protocol):
     def settle(self, settlements: Sequence[Settlement]) -> None:
         """Write the verdicts of recovered messages."""
 
+    def dead_events(self, perspective: str, stream_id: UUID) -> set[UUID]:
+        """Return the stream's events that died in the perspective and have not been applied since."""
+        ...
+
     def is_dead(self, source: str, source_ids: Sequence[UUID]) -> set[UUID]:
         """Return which of these messages have a letter that is not recovered."""
         ...

@@ -254,3 +254,14 @@ def _readable(value: Any) -> Any:
 def _stub(raw: bytes) -> str:
     preview = bounded(raw[: _PREVIEW * 4].decode("utf-8", "replace"), _PREVIEW)
     return json.dumps({MARK: f"only the bytes are kept: {len(raw):,}", "preview": preview})
+
+
+def read_metadata(text: str, max_depth: int) -> Mapping[str, Any]:
+    """Read what a foreign writer may nest as deep as a payload; {} unless it is an object. Raises PayloadUnreadable."""
+    if is_deeper(text, max_depth):
+        raise PayloadUnreadable(f"the metadata nests deeper than {max_depth} levels")
+    try:
+        metadata = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise PayloadUnreadable("the metadata cannot be read") from exc
+    return metadata if isinstance(metadata, dict) else {}

@@ -231,6 +231,74 @@ def test_a_dead_event_that_later_ones_have_passed_is_not_called_recovered(projec
     assert versions(state) == [2, 3]
 
 
+def append_and_pass(state, *, dead, count=4):
+    """Append events of which some die, and let the perspective pass them; then let nothing die any more."""
+    for version in dead:
+        state["raises"][version] = Terminal("broken")
+    for n in range(count):
+        append_event("a", "test.Happened", n)
+    drain(PERSPECTIVES)
+    state["raises"].clear()
+
+
+def recover_version(version):
+    letters = DeadLetter.objects.all()
+    (letter,) = [letter for letter in letters if json.loads(letter.envelope)["event_data"] == version - 1]
+    assert recover(letter.dead_letter_id, "ann") == "sent"
+    drain(PERSPECTIVES)
+    letter.refresh_from_db()
+    return letter.recovery_status
+
+
+def test_a_commutative_projection_applies_an_event_late_and_its_cursor_stays(project):
+    state = project(after_death="continue", commutative=True)
+    append_and_pass(state, dead=[2])
+
+    assert recover_version(2) == RecoveryStatus.RECOVERED
+
+    assert versions(state) == [1, 3, 4, 2]
+    assert PerspectiveCursor.objects.get().version == 4
+
+
+def test_a_rewind_empties_the_projection_and_applies_all_but_the_dead_in_order(project):
+    rewound = []
+    state = project(after_death="continue", rewind=rewound.append)
+    append_and_pass(state, dead=[1, 3])
+    stream = PerspectiveCursor.objects.get().stream_id
+
+    assert recover_version(3) == RecoveryStatus.RECOVERED
+    assert (rewound, versions(state)) == ([stream], [2, 4, 2, 3, 4])
+
+    assert recover_version(1) == RecoveryStatus.RECOVERED
+    assert (rewound, versions(state)[-4:]) == ([stream, stream], [1, 2, 3, 4])
+    assert PerspectiveCursor.objects.get().version == 4
+
+
+def test_a_rewind_that_fails_leaves_the_projection_as_it_was(project):
+    def refuse(stream_id):
+        send("test.Effect", "emptied")
+        raise Terminal("not empty")
+
+    state = project(after_death="continue", rewind=refuse)
+    append_and_pass(state, dead=[1])
+    effects = InboxMessage.objects.count()
+
+    assert recover_version(1) == RecoveryStatus.PENDING
+
+    assert versions(state) == [2, 3, 4]
+    assert InboxMessage.objects.count() == effects
+
+
+def test_a_perspective_waits_behind_its_dead_event_unless_told_otherwise(project):
+    state = project()
+    append_and_pass(state, dead=[2])
+    assert versions(state) == [1]
+
+    assert recover_version(2) == RecoveryStatus.RECOVERED
+
+    assert versions(state) == [1, 2, 3, 4]
+
+
 def test_a_row_whose_event_is_missing_is_dead_as_unreadable_and_says_so(project, sql):
     project()
     event_id = uuid.uuid4()
