@@ -13,8 +13,10 @@ class QueuesConfig(AppConfig):
     def ready(self) -> None:
         from queues import checks, perspectives, schedule  # noqa: F401 - registers the checks
         from queues.conf import conf
+        from queues.store import partitions
 
         conf()
         autodiscover_modules("handlers")
+        post_migrate.connect(partitions.make_after_migrate, sender=self)
         post_migrate.connect(schedule.make_rows, sender=self)
         post_migrate.connect(perspectives.subscribe_after_migrate, sender=self)

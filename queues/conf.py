@@ -108,6 +108,8 @@ class Conf:
     delivery_log: str | Mapping[str, str] = "failures"
     """What is logged: off, failures or all. Messages under recovery always are."""
     delivery_log_months_ahead: int = 3
+    delivery_log_retention_days: int | None = 90
+    """Months that ended longer ago are dropped; None keeps all."""
     classifiers: tuple[str, ...] = ()
     """Dotted paths of classifiers that are asked before the default ones."""
 
@@ -122,6 +124,9 @@ class Conf:
                 raise InvalidSetting(name.upper(), getattr(self, name), "more than 0")
         for name in _PER_SOURCE:
             _check_sources(name.upper(), getattr(self, name))
+        _check_whole("DELIVERY_LOG_MONTHS_AHEAD", self.delivery_log_months_ahead, least=0, most=120)
+        if self.delivery_log_retention_days is not None:
+            _check_whole("DELIVERY_LOG_RETENTION_DAYS", self.delivery_log_retention_days, least=1, most=36_525)
         self._of_source  # noqa: B018 - checks the values of each source
 
     @cached_property
@@ -168,6 +173,11 @@ def _check_routes(routes: object) -> None:
     for destination, transport in routes.items():
         if not isinstance(destination, str) or not destination or transport not in list(TRANSPORTS):
             raise InvalidSetting("ROUTES", {destination: transport}, f"destinations with a known transport: {known}")
+
+
+def _check_whole(name: str, value: object, *, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidSetting(name, value, f"a whole number from {least} to {most}")
 
 
 def _check_sources(name: str, value: object) -> None:

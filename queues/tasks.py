@@ -1,6 +1,10 @@
 """Celery tasks. A task may run twice or die half-way: all state is in the rows."""
 
+from typing import Any
+
 from celery import shared_task
+from celery.signals import worker_ready
+from django.db import connection
 
 from queues import instances, shutdown, wakeups
 from queues.conf import conf
@@ -19,10 +23,21 @@ def drain_source(source: str) -> None:
         flows.fold(at_most=flows.FOLD_ROWS)
 
 
+@worker_ready.connect
+def make_months(**_: Any) -> None:
+    """Make the delivery log's months before a worker needs them."""
+    try:
+        partitions.make_ahead(conf().delivery_log_months_ahead)
+    finally:
+        connection.close()  # the pool's processes are forked from this one
+
+
 @shared_task(name="queues.keep_house", ignore_result=True)
 def keep_house() -> None:
-    """Make the delivery log's months ahead, and forget processes that are long gone."""
+    """Make the delivery log's months ahead, drop old ones, and forget processes that are long gone."""
     partitions.make_ahead(conf().delivery_log_months_ahead)
+    if (days := conf().delivery_log_retention_days) is not None:
+        partitions.drop_expired(days)
     instances.forget_the_dead()
 
 

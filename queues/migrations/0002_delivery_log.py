@@ -17,6 +17,8 @@ class Migration(migrations.Migration):
                     'delivery_log_v1',
                     reverse="""
                         DROP FUNCTION append_delivery_log(jsonb);
+                        DROP FUNCTION mark_delivery_log_partition(text);
+                        DROP FUNCTION expired_delivery_log_partitions(integer, timestamptz);
                         DROP FUNCTION make_delivery_log_partitions(integer, timestamptz);
                         DROP TABLE delivery_log;
                     """,

@@ -26,32 +26,65 @@ CREATE INDEX delivery_log_message ON delivery_log (message_id, logged_at);
 
 -- Makes the partitions from this month to p_months ahead that are missing.
 --
--- p_months: months ahead, 0 or more. p_now: defaults to the database clock. Returns how many were made.
--- Each is made apart and then attached, so that writers of the log wait only for the attaching; callers
--- that race are serialised by a transaction-level advisory lock.
-CREATE FUNCTION make_delivery_log_partitions(p_months integer, p_now timestamptz DEFAULT clock_timestamp())
-RETURNS integer LANGUAGE plpgsql AS $$
+-- p_months: months ahead, 0 or more. p_now: defaults to the database clock. Returns how many were made, and how many
+-- are missing still: a lock was waited for too long, or another caller makes them now. Each is made apart and then
+-- attached, which writers of the log do not wait for. Locks: a transaction-level advisory lock, then the log against
+-- other changes of its partitions.
+CREATE FUNCTION make_delivery_log_partitions(
+    p_months integer, p_now timestamptz DEFAULT clock_timestamp(), OUT made integer, OUT missing integer
+) LANGUAGE plpgsql SET lock_timeout = '3s' AS $$
 DECLARE
     v_month timestamp;
     v_name text;
-    v_made integer := 0;
+    v_is_mine boolean := pg_try_advisory_xact_lock(hashtext('make_delivery_log_partitions'));
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtext('make_delivery_log_partitions'));
+    made := 0;
+    missing := 0;
     FOR i IN 0..p_months LOOP
         v_month := date_trunc('month', p_now AT TIME ZONE 'UTC') + make_interval(months => i);
         v_name := 'delivery_log_' || to_char(v_month, 'YYYY_MM');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
-        EXECUTE format('CREATE TABLE %I (LIKE delivery_log INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', v_name);
-        EXECUTE format(
-            'ALTER TABLE delivery_log ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)',
-            v_name, v_month AT TIME ZONE 'UTC', (v_month + interval '1 month') AT TIME ZONE 'UTC'
-        );
-        v_made := v_made + 1;
+        missing := missing + 1;
+        CONTINUE WHEN NOT v_is_mine;
+        BEGIN
+            EXECUTE format('CREATE TABLE %I (LIKE delivery_log INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', v_name);
+            EXECUTE format(
+                'ALTER TABLE delivery_log ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)',
+                v_name, v_month AT TIME ZONE 'UTC', (v_month + interval '1 month') AT TIME ZONE 'UTC'
+            );
+            made := made + 1;
+            missing := missing - 1;
+        EXCEPTION WHEN lock_not_available THEN
+            RAISE WARNING '% not made: %', v_name, SQLERRM;
+            v_is_mine := false;
+        END;
     END LOOP;
-    RETURN v_made;
 END $$;
 
 SELECT make_delivery_log_partitions(3);
+
+-- Months that ended more than p_days days ago: partitions (`pending`: detached half-way), and detached tables that
+-- carry the mark below. Other detached ones are somebody's archive. The present month is never among them.
+CREATE FUNCTION expired_delivery_log_partitions(p_days integer, p_now timestamptz DEFAULT clock_timestamp())
+RETURNS TABLE (relname name, attached boolean, pending boolean) LANGUAGE sql STABLE AS $$
+    SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
+      FROM pg_class c
+      JOIN pg_class l ON l.oid = 'delivery_log'::regclass AND l.relnamespace = c.relnamespace
+      LEFT JOIN pg_inherits i ON i.inhrelid = c.oid AND i.inhparent = l.oid
+     WHERE c.relkind = 'r'
+       AND c.relname < 'delivery_log_' || to_char(p_now AT TIME ZONE 'UTC', 'YYYY_MM')
+       AND CASE WHEN c.relname ~ '^delivery_log_[0-9]{4}_(0[1-9]|1[0-2])$'
+                THEN to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month'
+                     <= p_now AT TIME ZONE 'UTC' - make_interval(days => p_days)
+                ELSE false END
+       AND (i.inhrelid IS NOT NULL OR obj_description(c.oid, 'pg_class') = 'expired: to be dropped')
+$$;
+
+-- Marks a partition as one to be dropped, whoever goes on after it was detached.
+CREATE FUNCTION mark_delivery_log_partition(p_name text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('COMMENT ON TABLE %I IS %L', p_name, 'expired: to be dropped');
+END $$;
 
 -- Appends events; the outcome that they describe never fails with them.
 --

@@ -70,3 +70,15 @@ def test_a_log_mode_that_is_not_one_is_refused_by_name(mode: Any) -> None:
 def test_bounds_that_cross_are_refused() -> None:
     with pytest.raises(InvalidSetting, match="MIN_ATTEMPTS_OVERRIDE is 5; it must be at most"):
         Conf(min_attempts_override=5, max_attempts_override={"outbox": 4})
+
+
+@pytest.mark.parametrize("days", [0, -1, 36_526, 1.5, "90", True])
+def test_an_age_of_the_log_that_means_nothing_is_refused(days: Any) -> None:
+    with pytest.raises(InvalidSetting, match="DELIVERY_LOG_RETENTION_DAYS"):
+        Conf(delivery_log_retention_days=days)
+
+
+@pytest.mark.parametrize("months", [-1, 121, None, 1.5])
+def test_months_ahead_that_mean_nothing_are_refused(months: Any) -> None:
+    with pytest.raises(InvalidSetting, match="DELIVERY_LOG_MONTHS_AHEAD"):
+        Conf(delivery_log_months_ahead=months)
