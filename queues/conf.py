@@ -83,6 +83,10 @@ class Conf:
     backoff_base_seconds: float = 5
     backoff_factor: float = 2
     backoff_max_seconds: float = 300
+    circuit_failures: int = 3
+    """Times in a row that a destination is not ready before its circuit opens."""
+    transport_patience_seconds: float = 3 * 24 * 3600
+    """An older outbox message whose destination is not ready fails by its budget, like any other."""
     tick_seconds: float = 5
     wakeup_fold_ms: float = 100
     """A process wakes a source at most once in this time; 0 = at every commit."""
@@ -196,6 +200,8 @@ _POSITIVE = (
     "give_back_seconds",
     "backoff_base_seconds",
     "backoff_max_seconds",
+    "circuit_failures",
+    "transport_patience_seconds",
     "tick_seconds",
     "claim_batch",
     "claim_per_stream",

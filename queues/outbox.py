@@ -5,12 +5,13 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from queues import wakeups
+from queues import circuits, wakeups
+from queues.conf import conf
 from queues.sending import Receipt, row_of
 from queues.store import messages
 from queues.transports.base import Outgoing
 from queues.transports.routes import transport_to
-from queues.words.errors import InvalidMessage
+from queues.words.errors import InvalidMessage, NeverReady, NotReady
 from queues.words.messages import MAX_DESTINATION, NewMessage, is_text
 from queues.words.sources import OUTBOX
 
@@ -25,6 +26,7 @@ def publish(
     delay: timedelta = timedelta(0),
     message_id: UUID | None = None,
     max_attempts: int | None = None,
+    max_delays: int | None = None,
 ) -> Receipt:
     """Store one message in the outbox, in the present transaction if there is one.
 
@@ -42,6 +44,7 @@ def publish(
         delay=delay,
         id=message_id,
         max_attempts=max_attempts,
+        max_delays=max_delays,
     )
     row = row_of(message)
     is_new = messages.insert_outgoing(row, destination)
@@ -51,5 +54,25 @@ def publish(
 
 
 def deliver(message: Outgoing) -> None:
-    """Publish a claimed message; raises NoRoute, or what its transport raises."""
-    transport_to(message.destination).publish(message)
+    """Publish a claimed message; raises NoRoute, or what its transport raises.
+
+    NotReady is noted for the destination's circuit, anything else says that it answers. A message that has waited
+    for its destination too long raises NeverReady instead.
+    """
+    transport = transport_to(message.destination)
+    destination = message.destination or ""
+    try:
+        circuits.refuse_if_away(destination)
+        try:
+            transport.publish(message)
+        except NotReady as exc:
+            circuits.note_failure(destination, exc)
+            raise
+    except NotReady as exc:
+        if message.age > timedelta(seconds=conf().transport_patience_seconds):
+            raise NeverReady(f"not published within {conf().transport_patience_seconds:,.0f} seconds: {exc}") from exc
+        raise
+    except Exception:
+        circuits.note_success(destination)
+        raise
+    circuits.note_success(destination)

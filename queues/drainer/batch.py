@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 from django.db import connection, transaction
 
+from queues import circuits
 from queues.conf import conf
 from queues.drainer import recording
 from queues.drainer.runners import turn_of
@@ -79,6 +80,7 @@ class Batch:
         self.watch.hold(held)
         try:
             self._run_all()
+            circuits.write()
         finally:
             self.watch.hold(None)
             held.release()

@@ -82,6 +82,11 @@ def _publish(turn: Turn, body: Body) -> Work:
             envelope_bytes=turn.row.body_bytes,
             metadata=read_metadata(body.metadata, conf().max_payload_depth),
             stream_id=turn.row.stream_id,
+            scope=body.scope,
+            is_event=body.is_event,
+            flags=body.flags,
+            sent_at=body.sent_at,
+            age=body.age,
         ),
     )
 

@@ -15,7 +15,7 @@ from queues.conf import classifiers, conf
 from queues.drainer.turns import Turn, Work
 from queues.store.claims import Claimed
 from queues.store.outcomes import Event, append_log
-from queues.words.errors import QueuesError
+from queues.words.errors import NotReady, QueuesError
 from queues.words.failures import Failure, attribution
 from queues.words.foreign import exact_text, read
 from queues.words.outcomes import (
@@ -26,6 +26,7 @@ from queues.words.outcomes import (
     decide,
     rule,
 )
+from queues.words.sources import OUTBOX
 
 LOST_MESSAGE = "exceeded retry limit"
 DEADLOCK, SERIALIZATION_FAILURE = "40P01", "40001"
@@ -88,7 +89,7 @@ def _run(turn: Turn, work: Work, call: Callable[[Work], None]) -> Result:
     except ConnectionBroken:
         raise
     except BaseException as exc:  # a handler that calls sys.exit() has failed; it must not end the drain uncharged
-        outcome = _chosen() if is_nobodys_fault(exc) else failed(turn, exc)
+        outcome = _uncharged(turn, exc) or failed(turn, exc)
     else:
         outcome = {"kind": OutcomeKind.SUCCESS}
     spent = round((time.monotonic() - clock) * 1000)
@@ -201,9 +202,17 @@ def given_back(turn: Turn) -> Result:
     return Result(turn=turn, kind=OutcomeKind.RELEASED, attempts=turn.row.attempts + 1, delay=timedelta(0))
 
 
-def _chosen() -> Mapping[str, Any]:
-    """Return what a run that the database chose to end comes to; it waits, lest one that always is spins."""
-    return {"kind": OutcomeKind.RELEASED, "delay": timedelta(seconds=conf().backoff_base_seconds)}
+def _uncharged(turn: Turn, exc: BaseException) -> Mapping[str, Any] | None:
+    """Return what a run comes to that ended through no fault of the message; None = the message is charged.
+
+    It waits, lest one that always ends so spins.
+    """
+    wait = timedelta(seconds=conf().backoff_base_seconds)
+    if is_nobodys_fault(exc):
+        return {"kind": OutcomeKind.RELEASED, "delay": wait}
+    if turn.source == OUTBOX and isinstance(exc, NotReady):
+        return {"kind": OutcomeKind.RELEASED, "delay": max(exc.wait, wait)}
+    return None
 
 
 def is_nobodys_fault(exc: BaseException) -> bool:

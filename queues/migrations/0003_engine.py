@@ -87,4 +87,8 @@ class Migration(migrations.Migration):
             """,
         ),
         run('pauses_v1', reverse='DROP FUNCTION look_again_at_streams(text[], integer, timestamptz)'),
+        run(
+            'circuits_v1',
+            reverse='DROP FUNCTION note_destinations(jsonb, integer, interval, double precision, interval, timestamptz);',
+        ),
     ]

@@ -27,6 +27,9 @@ class Row:
     delay: timedelta
     max_attempts: int | None
     max_delays: int | None
+    scope: str | None = None
+    is_event: bool = False
+    flags: int | None = None
 
 
 _REMEMBER = """
@@ -38,17 +41,17 @@ RETURNING message_id, observation_count = 1
 _VALUES = """
 SELECT m.message_id, m.message_type, m.event_data::jsonb, m.metadata::jsonb, decode(m.envelope_raw, 'base64'),
        m.envelope_bytes, m.stream_id, clock_timestamp() + m.delay_ms * interval '1 millisecond', m.max_attempts,
-       m.max_delays, m.{own}
+       m.max_delays, m.scope::jsonb, m.is_event, m.flags, m.{own}
   FROM ROWS FROM (jsonb_to_recordset(%s) AS (message_id uuid, message_type text, event_data text, metadata text,
        envelope_raw text, envelope_bytes integer, stream_id uuid, delay_ms bigint, max_attempts integer,
-       max_delays integer, {own} text)) WITH ORDINALITY AS m
+       max_delays integer, scope text, is_event boolean, flags integer, {own} text)) WITH ORDINALITY AS m
  ORDER BY m.ordinality
 ON CONFLICT (message_id) DO NOTHING
 RETURNING message_id
 """
 _COLUMNS = (
     "message_id, message_type, event_data, metadata, envelope_raw, envelope_bytes, stream_id, scheduled_for, "
-    "max_attempts, max_delays"
+    "max_attempts, max_delays, scope, is_event, flags"
 )
 _TO_INBOX = f"INSERT INTO wh_inbox ({_COLUMNS}, handler_name) {_VALUES.format(own='handler_name')}"
 _TO_OUTBOX = f"INSERT INTO wh_outbox ({_COLUMNS}, destination) {_VALUES.format(own='destination')}"
@@ -95,4 +98,7 @@ def _json(row: Row) -> dict[str, Any]:
         "delay_ms": round(row.delay / timedelta(milliseconds=1)),
         "max_attempts": row.max_attempts,
         "max_delays": row.max_delays,
+        "scope": row.scope,
+        "is_event": row.is_event,
+        "flags": row.flags,
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -18,10 +19,18 @@ class Outgoing:
     envelope_bytes: int
     metadata: Mapping[str, Any]
     stream_id: UUID | None
+    scope: str | None
+    is_event: bool
+    flags: int | None
+    sent_at: datetime
+    age: timedelta
 
 
 class Transport(Protocol):
     """Publishes messages; named by the setting ROUTES."""
 
     def publish(self, message: Outgoing) -> None:
-        """Publish one message, or raise: a return means that the other side has it."""
+        """Publish one message, or raise: a return means that the other side has it.
+
+        NotReady says that the other side takes none now, whatever the message.
+        """

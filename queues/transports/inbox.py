@@ -40,6 +40,9 @@ def _row(message: Outgoing) -> messages.Row:
         delay=timedelta(0),
         max_attempts=None,
         max_delays=None,
+        scope=message.scope,
+        is_event=message.is_event,
+        flags=message.flags,
     )
 
 

@@ -35,6 +35,7 @@ _BY_STATUS = {
 _NETWORK_DOWN = {errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH}
 
 _CLASSES: Mapping[FailureReason | None, str] = {
+    FailureReason.TRANSPORT_NOT_READY: "queues.NotReady queues.NeverReady",
     FailureReason.TRANSPORT_EXCEPTION: """
         builtins.ConnectionError builtins.TimeoutError asyncio.IncompleteReadError
         socket.gaierror socket.herror ssl.SSLError urllib.URLError

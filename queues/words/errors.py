@@ -1,5 +1,7 @@
 """Errors of the queues: a class for each thing that a caller does differently."""
 
+from datetime import timedelta
+
 
 class QueuesError(Exception):
     """Something went wrong in the queues."""
@@ -54,6 +56,21 @@ class NoRoute(QueuesError):
                 f'no transport publishes to the destination "{destination}": the setting ROUTES has no match'
             )
         self.destination = destination
+
+
+class NotReady(QueuesError):
+    """The destination cannot take messages now, through no fault of the message.
+
+    `wait`: how long the other side asked for; nothing = it did not say.
+    """
+
+    def __init__(self, reason: str, *, wait: timedelta = timedelta(0)) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+class NeverReady(QueuesError):
+    """The destination could not take the message for as long as a message waits for that."""
 
 
 class VersionConflict(QueuesError):
