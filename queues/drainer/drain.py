@@ -24,7 +24,7 @@ from queues.runfile import RunFile
 from queues.store import claims
 from queues.store.claims import Claimed
 from queues.words.outcomes import OutcomeKind
-from queues.words.sources import PERSPECTIVES
+from queues.words.sources import PERSPECTIVES, SOURCES
 
 log = structlog.get_logger(__name__)
 
@@ -50,8 +50,10 @@ def drain(
 ) -> Report:
     """Drain the source for at most `seconds` (None = until nothing is due), or until asked to stop.
 
-    at_most: do nothing when so many other processes drain the source already.
+    at_most: do nothing when so many other processes drain the source already. Raises ValueError for no source.
     """
+    if source not in SOURCES:
+        raise ValueError(f"{source} is no source; one of {', '.join(SOURCES)} is drained")
     place = _Place(source, at_most)
     sweep(conf().run_dir)
     if source == PERSPECTIVES:

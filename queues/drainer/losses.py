@@ -19,13 +19,19 @@ log = structlog.get_logger(__name__)
 
 def sweep(folder: Path) -> int:
     """Settle the claims of drainers of this host that died without a word; return how many there were."""
-    settled = 0
-    for path in sorted(folder.glob("*.run")):
+    return sum(_is_settled(path) for path in sorted(folder.glob("*.run")))
+
+
+def _is_settled(path: Path) -> bool:
+    """Settle what one drainer noted; what cannot be settled keeps no drain from its work and waits for its lease."""
+    try:
         with orphan(path) as noted:
             if noted is not None:
                 _settle(noted)
-                settled += 1
-    return settled
+    except Exception as exc:
+        log.exception("lost_run_not_settled", file=path.name, error=str(exc)[:200])
+        return False
+    return noted is not None
 
 
 def _settle(noted: Noted) -> None:

@@ -50,7 +50,7 @@ class Turn:
     @property
     def charged(self) -> int:
         """Runs charged so far. A suspect's provisional charge counts once it was lost while it ran alone."""
-        return used(self.row.attempts, self.row.delays, self.row.releases if self.was_lost else self.releases)
+        return used(self.row.attempts, self.row.delays, self.row.releases if self.row.was_started else self.releases)
 
     @property
     def releases(self) -> int:

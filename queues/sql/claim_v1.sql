@@ -42,7 +42,8 @@ $$;
 -- Returns ids and small columns, never bodies. `lapsed`: the row was under a lease that ran out;
 -- `was_started`: it ran alone then, with its start recorded, so its charge is already in `attempts`.
 -- A row of a lapsed lease without a recorded start gets one provisional charge and becomes a suspect, unless a
--- recorded start in its stream explains the loss.
+-- recorded start in its stream explains the loss. One with a recorded start is lost (reason 6) until its next report,
+-- since this claim may be given back, and is no suspect any more: its charges count.
 -- A lane is what can be stopped and what has its fair share: {{lanes}}. Nothing of a paused source or lane is
 -- claimed; a destination whose circuit is not closed is tried with one row when its time has come.
 -- No row = nothing is due. Locks: circuits, stream rows, then rows; all skip what others hold.
@@ -149,7 +150,8 @@ BEGIN
     ), charged AS (
         UPDATE {{work}} w
            SET attempts = w.attempts + CASE WHEN m.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
-               suspect = w.suspect OR m.started_at IS NULL, started_at = NULL
+               suspect = m.started_at IS NULL, started_at = NULL,
+               failure_reason = CASE WHEN m.started_at IS NULL THEN w.failure_reason ELSE 6 END
           FROM member m
          WHERE w.{{id}} = m.message_id AND m.lapsed AND (m.started_at IS NOT NULL OR NOT m.explained)
         RETURNING w.{{id}} AS message_id, w.attempts, w.suspect, m.started_at IS NOT NULL AS was_started
@@ -186,7 +188,8 @@ BEGIN
                SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance,
                    attempts = w.attempts
                               + CASE WHEN f.lapsed AND f.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
-                   suspect = w.suspect OR (f.lapsed AND f.started_at IS NULL), started_at = NULL
+                   suspect = CASE WHEN f.lapsed THEN f.started_at IS NULL ELSE w.suspect END, started_at = NULL,
+                   failure_reason = CASE WHEN f.lapsed AND f.started_at IS NOT NULL THEN 6 ELSE w.failure_reason END
               FROM free f
              WHERE w.{{id}} = f.message_id
             RETURNING w.{{id}} AS message_id, w.position, w.stream_id, {{type}} AS message_type, w.attempts, w.delays,

@@ -3,7 +3,7 @@
 -- p_done: messages that succeeded; their rows are deleted, and streams that were held for one of them run again.
 -- p_changes: array of objects {message_id, attempts,
 -- delays, releases, due_in_ms, error, failure_detail, failure_reason, failed}: the counts are absolute;
--- due_in_ms counts from the database clock; without `failed` the last failure is kept. The caller has fenced
+-- due_in_ms counts from the database clock; without `failed` the last failure is kept, but no loss: this run reported. The caller has fenced
 -- the group in this transaction, so rows are addressed by id. Returns the number of rows written.
 CREATE FUNCTION record_{{work}}(p_done uuid[], p_changes jsonb) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
@@ -28,7 +28,8 @@ BEGIN
            scheduled_for = clock_timestamp() + c.due_in_ms * interval '1 millisecond',
            error = CASE WHEN c.failed THEN c.error ELSE w.error END,
            failure_detail = CASE WHEN c.failed THEN nullif(c.failure_detail, 'null'::jsonb) ELSE w.failure_detail END,
-           failure_reason = CASE WHEN c.failed THEN c.failure_reason ELSE w.failure_reason END,
+           failure_reason = CASE WHEN c.failed THEN c.failure_reason
+                                 WHEN w.failure_reason = 6 THEN 99 ELSE w.failure_reason END,
            lease_token = NULL, lease_expiry = NULL, instance_id = NULL, started_at = NULL
       FROM jsonb_to_recordset(p_changes) AS c(message_id uuid, attempts integer, delays integer, releases integer,
            due_in_ms bigint, error text, failure_detail jsonb, failure_reason integer, failed boolean)

@@ -168,14 +168,16 @@ _PUT: dict[str, Callable[[Any, str | None], UUID]] = {INBOX: _send, OUTBOX: _pub
 def working(queue: Queue, patch: pytest.MonkeyPatch, **options: Any) -> Work:
     """Register, in the test's own registry, what runs the source's messages; the destination needs a route.
 
-    options: those of the handler or projection.
+    options: those of the handler or projection; unless they say so, streams run on behind a death.
     """
     work = Work(queue=queue)
     if queue.source == OUTBOX:
         patch.setattr(InboxTransport, "publish", lambda _, message: _publishes(work, message))
         return work
     register = handles if queue.source == INBOX else partial(projects, PERSPECTIVE)
-    register(TYPE, **options)(lambda message: work.run(message.payload, message.meta.stream_id, message))
+    register(TYPE, **{"after_death": "continue", **options})(
+        lambda message: work.run(message.payload, message.meta.stream_id, message)
+    )
     subscribe()
     return work
 
