@@ -1,9 +1,19 @@
 """The pages."""
 
-from django.urls import path, re_path
+from django.urls import path, re_path, register_converter
+from django.urls.converters import StringConverter
 
 from deadletters import health
-from deadletters.views import exports, groups, letters, patterns, subjects
+from deadletters.views import exports, groups, letters, live, patterns, queues, subjects
+
+
+class LiveSource(StringConverter):
+    """A source whose messages are alive, by its short name."""
+
+    regex = "|".join(live.FILTERS)
+
+
+register_converter(LiveSource, "live_source")
 
 app_name = "deadletters"
 urlpatterns = [
@@ -26,6 +36,20 @@ urlpatterns = [
     path("groups/of/<str:fingerprint>", groups.by_fingerprint, name="group_of"),
     path("subjects/", subjects.subject_list, name="subjects"),
     path("subject/", subjects.subject, name="subject"),
+    path("queues/", queues.overview, name="queues"),
+    path("queues/pause", queues.pause, name="pause"),
+    path("queues/pauses/<int:pause_id>/resume", queues.resume, name="resume"),
+    path("queues/streams/", queues.held_streams, name="held_streams"),
+    path("queues/streams/let-go", queues.let_stream_go, name="let_stream_go"),
+    path("queues/destinations/", queues.destinations, name="destinations"),
+    path("queues/destinations/try", queues.try_destination, name="try_destination"),
+    path("queues/workers/", queues.worker_list, name="workers"),
+    path("queues/<live_source:source>/", live.message_list, name="live_messages"),
+    path("queues/<live_source:source>/<uuid:message_id>/", live.message, name="live_message"),
+    path("queues/<live_source:source>/<uuid:message_id>/state", live.message_state, name="message_state"),
+    path("queues/<live_source:source>/<uuid:message_id>/run", live.run_now, name="run_now"),
+    path("queues/<live_source:source>/<uuid:message_id>/stop", live.stop, name="stop"),
+    path("queues/<live_source:source>/<uuid:message_id>/dead-letter", live.dead_letter, name="dead_letter"),
     path("patterns", patterns.patterns, name="patterns"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

@@ -21,7 +21,23 @@ def describe(action: OperatorAction) -> str:
     if action.action == "triage" and after:
         changes = (f"{_name(key)}: {_shown(key, before.get(key))} → {_shown(key, after[key])}" for key in after)
         return f"Changed {', '.join(changes)}"
-    return f"Action: {action.action}"
+    return _of_queues(action.action, before, after) or f"Action: {action.action}"
+
+
+def _of_queues(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Say what was done to a live message, a stream, a pause or a destination; empty for anything else."""
+    outcome = after.get("outcome", "")
+    paused = " ".join(str(part) for name in ("source", "kind", "value") if (part := (after or before).get(name)))
+    return {
+        "run_now": "Ran it now" if outcome == "due" else "Woke its drainers; it was due",
+        "stop": "Stopped it, and undid its run" if outcome == "revoked" else "Stopped it",
+        "dead_letter": "Dead-lettered it",
+        "let_stream_go": "Let its stream go on",
+        "pause": f"Paused {paused}",
+        "change_pause": f"Changed the pause of {paused}",
+        "resume": f"Resumed {paused}",
+        "try_destination": f"Had {after.get('destination', '')} tried",
+    }.get(action, "")
 
 
 def _changes(values: Any) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from deadletters.models import DeadLetter, DeadLetterDeath, Note, OperatorAction
 from deadletters.queries.actions import describe
@@ -40,13 +40,23 @@ def of(letter: DeadLetter, deaths: Sequence[DeadLetterDeath], notes: Sequence[No
     """Return the events of a letter, the newest first."""
     log = DeliveryLogEntry.objects.filter(message_id=letter.source_id).defer("failure_detail")
     runs = list(log.order_by("-logged_at", "-id")[: LIMIT + 1])
-    actions = OperatorAction.objects.filter(dead_letter_id=letter.dead_letter_id).exclude(action="note")
+    about = Q(dead_letter_id=letter.dead_letter_id) | Q(message_id=letter.source_id)
+    actions = OperatorAction.objects.filter(about).exclude(action="note")
     events = [
         *(_run(entry) for entry in runs[:LIMIT]),
         *(event for death in deaths for event in _death(death)),
         *(Event(at=note.written_at, kind="note", title="Note", text=note.text, by=note.author) for note in notes),
         *(event for action in actions.order_by("-at", "-id")[:LIMIT] for event in _action(action)),
     ]
+    return Timeline(events=sorted(events, key=_moment, reverse=True), is_cut=len(runs) > LIMIT)
+
+
+def of_message(message_id: UUID) -> Timeline:
+    """Return what is known of a message that may be alive: its runs, and what people did to it, the newest first."""
+    log = DeliveryLogEntry.objects.filter(message_id=message_id).defer("failure_detail")
+    runs = list(log.order_by("-logged_at", "-id")[: LIMIT + 1])
+    actions = OperatorAction.objects.filter(message_id=message_id).order_by("-at", "-id")[:LIMIT]
+    events = [*(_run(entry) for entry in runs[:LIMIT]), *(event for action in actions for event in _action(action))]
     return Timeline(events=sorted(events, key=_moment, reverse=True), is_cut=len(runs) > LIMIT)
 
 

@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from deadletters.models import DeadLetter, FailureGroup, GroupState, RecoveryStatus
+from deadletters.queries.live import Detail
 from deadletters.templatetags import trees
 from deadletters.words.charts import Sparkline
 from deadletters.words.charts import sparkline as draw_sparkline
@@ -166,7 +167,7 @@ def payload(letter: DeadLetter) -> SafeString:
 
 
 @register.simple_tag
-def metadata(letter: DeadLetter) -> SafeString:
+def metadata(letter: DeadLetter | Detail) -> SafeString:
     """Render the metadata, headers among them, as a tree."""
     return trees.render(letter.metadata)
 
@@ -184,7 +185,7 @@ def has_detail(structure: str | None) -> bool:
 
 
 @register.filter
-def headers_of(letter: DeadLetter) -> Sequence[tuple[str, str]]:
+def headers_of(letter: DeadLetter | Detail) -> Sequence[tuple[str, str]]:
     """Return the message's headers, masked."""
     return trees.headers(letter.metadata)
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from deadletters.queries.live import WORK
 from deadletters.store import audit
 from deadletters.store.audit import Actor
 from deadletters.store.letters import Store, move_by_hand
@@ -13,17 +14,12 @@ from deadletters.triage.actors import actor
 from deadletters.words import access
 from deadletters.words.errors import BadChange, NoSuchMessage
 from queues import wakeups
-from queues.models import InboxMessage, OutboxMessage, PerspectiveEvent, Source, Stream, WorkRow
+from queues.models import Stream
 from queues.store import live
 from queues.store.live import Started, Stopped
 from queues.words.sources import Queue
 from queues.words.text import storable
 
-WORK: dict[str, type[WorkRow]] = {
-    Source.INBOX: InboxMessage,
-    Source.OUTBOX: OutboxMessage,
-    Source.PERSPECTIVE: PerspectiveEvent,
-}
 MAX_REASON = 2_000
 """Characters of a reason."""
 

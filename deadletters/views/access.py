@@ -14,7 +14,10 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-PAGES = ("home", "letters", "letter", "groups", "group", "group_of", "subjects", "subject")
+PAGES = (
+    *("home", "letters", "letter", "groups", "group", "group_of", "subjects", "subject"),
+    *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
+)
 """Names of the URLs that a browser may come back to after the sign-in; the others are actions and fragments."""
 
 P = ParamSpec("P")

@@ -68,13 +68,14 @@ def _text(value: object) -> str:
 
 def _read(name: str, text: str) -> object:
     if name in MOMENTS:
-        return _moment(name, text)
+        return moment_of(name, text)
     if name in COUNTS:
         return _count(name, text)
     return text
 
 
-def _moment(name: str, text: str) -> datetime | None:
+def moment_of(name: str, text: str) -> datetime | None:
+    """Read a time, in UTC where it names no zone; raises BadChange."""
     if not text:
         return None
     try:

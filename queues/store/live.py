@@ -68,3 +68,46 @@ def _value(statement: str, arguments: Sequence[Any]) -> Any:
     with connection.cursor() as cursor:
         cursor.execute(statement, arguments)
         return cursor.fetchone()[0]
+
+
+_BEHIND = """
+SELECT k.queue, k.stream_id, b.n
+  FROM unnest(%s::text[], %s::uuid[]) AS k(queue, stream_id)
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS n FROM (
+           (SELECT 1 FROM wh_inbox w
+             WHERE k.queue = 'wh_inbox' AND w.stream_id = k.stream_id AND w.processed_at IS NULL LIMIT %s)
+           UNION ALL
+           (SELECT 1 FROM wh_outbox w
+             WHERE k.queue = 'wh_outbox' AND w.stream_id = k.stream_id AND w.processed_at IS NULL LIMIT %s)
+           UNION ALL
+           (SELECT 1 FROM wh_perspective_events w
+             WHERE w.perspective_name = substr(k.queue, length('wh_perspective_events:') + 1)
+               AND k.queue LIKE 'wh_perspective_events:%%' AND w.stream_id = k.stream_id AND w.processed_at IS NULL
+             LIMIT %s)) rows) b
+"""
+
+
+def rows_behind(streams: Sequence[tuple[str, UUID]], limit: int) -> dict[tuple[str, UUID], int]:
+    """Return how many messages wait in each stream, counted up to `limit`; streams are (queue, id)."""
+    if not streams:
+        return {}
+    queues, ids = zip(*streams, strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(_BEHIND, [list(queues), list(ids), limit, limit, limit])
+        return {(queue, stream_id): n for queue, stream_id, n in cursor.fetchall()}
+
+
+def count_in_flight(source: str, queues: Sequence[str], limit: int) -> int:
+    """Return how many leases run: of the first `limit` due rows without a stream, and due streams of each queue."""
+    statement = f"""
+        SELECT (SELECT count(*) FROM (
+                    SELECT w.lease_expiry FROM {source} w
+                     WHERE w.processed_at IS NULL AND w.scheduled_for <= clock_timestamp()
+                     ORDER BY w.scheduled_for, w.position LIMIT %s) first WHERE first.lease_expiry > clock_timestamp())
+             + (SELECT count(*) FROM unnest(%s::text[]) AS q(queue) CROSS JOIN LATERAL (
+                    SELECT s.lease_expiry FROM wh_streams s
+                     WHERE s.queue = q.queue AND s.due_at <= clock_timestamp()
+                     ORDER BY s.due_at LIMIT %s) first WHERE first.lease_expiry > clock_timestamp())
+    """  # noqa: S608 - a known source
+    return int(_value(statement, [limit, list(queues), limit]))

@@ -6,17 +6,26 @@ from django.urls import reverse
 
 from deadletters import counting, urls
 from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryStatus
+from queues.models import InboxMessage, SourcePause
+from tests.db.rows import write_row
 from tests.factories import PASSWORD, a_letter, a_user
 from tests.web.conftest import HTMX
 
 pytestmark = pytest.mark.django_db
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
-ACTIONS = ("recover", "add_note", "triage_letter", "decide", "triage_group", "add_group_note")
+ACTIONS = (
+    *("recover", "add_note", "triage_letter", "decide", "triage_group", "add_group_note"),
+    *("pause", "resume", "let_stream_go", "try_destination", "run_now", "stop", "dead_letter"),
+)
 OF_A_LETTER = ("letter", "live", "recover", "add_note", "triage_letter", "decide")
 OF_A_GROUP = ("group", "triage_group", "add_group_note")
-READ = ("letters", "newer", "letter", "groups", "group", "subjects", "subject")
-NAMES = ("home", "live", "group_of", *READ, *ACTIONS)
+OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter")
+READ = (
+    *("letters", "newer", "letter", "groups", "group", "subjects", "subject"),
+    *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
+)
+NAMES = ("home", "live", "group_of", "message_state", *READ, *ACTIONS)
 ELSEWHERE = {"patterns", "healthz", "readyz"}
 """Open to all, or to nobody; exports have tests of their own."""
 
@@ -25,10 +34,28 @@ def address(name, letter):
     if name in OF_A_GROUP:
         counting.fold()
         return reverse(f"deadletters:{name}", args=[FailureGroup.objects.get().pk])
+    if name in OF_A_MESSAGE or name in ("live_messages", "resume"):
+        return of_the_queues(name)
     if name == "group_of":
         return reverse("deadletters:group_of", args=[letter.error_fingerprint])
     query = "?type=order&id=1" if name == "subject" else ""
     return reverse(f"deadletters:{name}", args=[letter.pk] if name in OF_A_LETTER else []) + query
+
+
+def of_the_queues(name):
+    """Return the address of a live message with the secret in its error, or of a pause with it as its reason."""
+    if name == "resume":
+        pause = SourcePause.objects.first() or a_pause(reason="the secret of the letter")
+        return reverse("deadletters:resume", args=[pause.pk])
+    if name == "live_messages":
+        return reverse("deadletters:live_messages", args=["inbox"])
+    waiting = InboxMessage.objects.values_list("message_id", flat=True).first()
+    message_id = waiting or write_row("wh_inbox", error="the secret of the letter")
+    return reverse(f"deadletters:{name}", args=["inbox", message_id])
+
+
+def a_pause(**fields):
+    return SourcePause.objects.create(source="wh_inbox", kind="source", paused_by="lea", **fields)
 
 
 def test_every_address_is_in_this_table():
@@ -71,6 +98,7 @@ def test_a_viewer_changes_nothing_by_any_method_and_header(signed_in, viewer, na
     assert DeadLetter.objects.get().recovery_status == RecoveryStatus.PENDING
     assert not Note.objects.exists()
     assert not OperatorAction.objects.exists()
+    assert SourcePause.objects.exists() == (name == "resume")
 
 
 @pytest.mark.parametrize("name", READ)

@@ -11,6 +11,16 @@ from deadletters.words.filters.letters import (
     reason_name,
 )
 from deadletters.words.filters.listfilter import MAX_TEXT, NOBODY, SIZES
+from deadletters.words.filters.live import (
+    LIVE_STATES,
+    DueCursor,
+    InboxFilter,
+    LiveFilter,
+    OutboxFilter,
+    PerspectiveFilter,
+    StreamCursor,
+    StreamFilter,
+)
 from deadletters.words.filters.subjects import SubjectFilter
 
 __all__ = [
@@ -18,6 +28,7 @@ __all__ = [
     "DISPOSITIONS",
     "GROUP_SORTS",
     "GROUP_STATES",
+    "LIVE_STATES",
     "MAX_TEXT",
     "NOBODY",
     "SIZES",
@@ -25,8 +36,15 @@ __all__ = [
     "STATUSES",
     "CountCursor",
     "Cursor",
+    "DueCursor",
     "GroupFilter",
+    "InboxFilter",
     "LetterFilter",
+    "LiveFilter",
+    "OutboxFilter",
+    "PerspectiveFilter",
+    "StreamCursor",
+    "StreamFilter",
     "SubjectFilter",
     "reason_name",
 ]

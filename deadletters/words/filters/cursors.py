@@ -8,7 +8,7 @@ from uuid import UUID
 from deadletters.words.errors import BadFilter
 
 _COUNT = re.compile(r"[0-9]{1,18}")
-_UNREADABLE = "The page in the address cannot be read; start from the first page."
+UNREADABLE = "The page in the address cannot be read; start from the first page."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class Cursor:
             at = datetime.strptime(moment, "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
             return cls(at=at, id=UUID(hex=identity))
         except ValueError as exc:
-            raise BadFilter(_UNREADABLE) from exc
+            raise BadFilter(UNREADABLE) from exc
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class CountCursor:
         count, _, identity = text.partition("_")
         try:
             if not _COUNT.fullmatch(count):
-                raise BadFilter(_UNREADABLE)
+                raise BadFilter(UNREADABLE)
             return cls(count=int(count), id=UUID(hex=identity))
         except ValueError as exc:
-            raise BadFilter(_UNREADABLE) from exc
+            raise BadFilter(UNREADABLE) from exc

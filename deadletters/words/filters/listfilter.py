@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from deadletters.words.errors import BadFilter
-from deadletters.words.filters.cursors import CountCursor, Cursor
 
 SIZES = (25, 50, 100)
 MAX_TEXT = 200
@@ -23,7 +22,8 @@ LENGTHS = {"type": 500, "destination": 500, "perspective": 500, "subject": 1001}
 class ListFilter:
     """What a list shows. A text that is empty = not filtered by it; values are kept as they were written."""
 
-    after: Cursor | CountCursor | None = None
+    after: object = None
+    """The place after which the page begins, as the kind of filter reads and writes it."""
     size: int = 50
 
     NOUN: ClassVar[str]
@@ -48,7 +48,7 @@ class ListFilter:
         return cls(**values, after=cls.cursor(after, values) if after else None, size=int(size))
 
     @classmethod
-    def cursor(cls, text: str, values: Mapping[str, str]) -> Cursor | CountCursor:
+    def cursor(cls, text: str, values: Mapping[str, str]) -> object:
         """Read the place after which the page begins, in a list that `values` filter; raises BadFilter."""
         raise NotImplementedError
 

@@ -117,10 +117,16 @@ document.addEventListener("keydown", (event) => {
 
 // --- htmx: polls rest in a hidden tab and say since when they are stale; failures are told, nothing is lost
 
+// A list that renews itself rests while somebody is at one of its rows, has opened something or marks text in it.
+const isUsed = (element) =>
+  element.dataset.poll === "rest" &&
+  (element.contains(document.activeElement) || element.querySelector(".current, details[open]") !== null ||
+    (!getSelection().isCollapsed && element.contains(getSelection().anchorNode)));
+
 const isPoll = (element) => element?.hasAttribute?.("data-poll");
 
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (isPoll(event.detail.elt) && document.hidden) event.preventDefault();
+  if (isPoll(event.detail.elt) && (document.hidden || isUsed(event.detail.elt))) event.preventDefault();
 });
 
 function markStale(element) {

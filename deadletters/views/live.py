@@ -1,0 +1,249 @@
+"""The messages of one source that are alive, one of them, and what may be done to it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import HttpResponseClientRedirect, push_url, retarget
+
+from deadletters import triage
+from deadletters.queries import live, timeline
+from deadletters.queries.live import Detail
+from deadletters.views.access import needs, wants_fragment
+from deadletters.views.parameters import filter_of
+from deadletters.words import access
+from deadletters.words.errors import BadChange, BadFilter, NoSuchMessage
+from deadletters.words.filters import (
+    LIVE_STATES,
+    SIZES,
+    SOURCES,
+    InboxFilter,
+    LiveFilter,
+    OutboxFilter,
+    PerspectiveFilter,
+)
+from queues.store.live import Started, Stopped
+
+FILTERS: Mapping[str, type[LiveFilter]] = {
+    "inbox": InboxFilter,
+    "outbox": OutboxFilter,
+    "perspectives": PerspectiveFilter,
+}
+STOP_POLLING = 286
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListContext:
+    """What the list page shows; `error` instead of a page when the filter cannot be understood.
+
+    `short` names the source in addresses.
+    """
+
+    short: str
+    source: str
+    filters: LiveFilter
+    page: live.Page | None
+    typed: Mapping[str, Any]
+    now: datetime
+    error: str = ""
+    states: Any = tuple(LIVE_STATES.items())
+    sizes: Any = SIZES
+
+
+@needs(access.VIEW)
+@require_safe
+def message_list(request: HttpRequest, source: str) -> HttpResponse:
+    """Show a page of the source's messages; 400 with the reason for a filter that is not understood."""
+    template = "_results.html" if wants_fragment(request) else "list.html"
+    table = SOURCES[source]
+    try:
+        filters = filter_of(request, FILTERS[source])
+    except BadFilter as exc:
+        wrong = ListContext(
+            short=source,
+            source=table,
+            filters=FILTERS[source](),
+            page=None,
+            typed=request.GET.dict(),
+            now=timezone.now(),
+            error=str(exc),
+        )
+        return _render(request, template, vars(wrong), status=400)
+    page = live.page(table, filters)
+    context = ListContext(short=source, source=table, filters=filters, page=page, typed=vars(filters), now=page.now)
+    response = _render(request, template, vars(context))
+    if _is_poll(request):
+        return response
+    here = filters.query(after=str(filters.after or ""))
+    return push_url(response, f"{request.path}?{here}" if here else request.path)
+
+
+def _is_poll(request: HttpRequest) -> bool:
+    """Say whether the list renews itself: no step that a person took, so none for the browser's history."""
+    return wants_fragment(request) and request.htmx.trigger == "results"  # type: ignore[attr-defined]
+
+
+@needs(access.VIEW)
+@require_safe
+def message(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
+    """Show one message; 404 with what became of it when it is alive no more."""
+    return _page(request, source, message_id)
+
+
+@needs(access.VIEW)
+@require_safe
+def message_state(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
+    """Return what changes by itself on a message's page; the polling ends when the message is gone."""
+    if not wants_fragment(request):
+        return redirect("deadletters:live_message", source, message_id)
+    try:
+        context = _context(request, source, live.get(SOURCES[source], message_id))
+    except NoSuchMessage:
+        return _gone(request, source, message_id, status=STOP_POLLING)
+    if request.GET.get("seen") == context["seen"]:
+        return HttpResponse(status=204)
+    return _render(request, "_live.html", context)
+
+
+@needs(access.RECOVER)
+@require_POST
+def run_now(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
+    """Make a message due now; 409 with its fresh state when it runs already."""
+
+    def act() -> tuple[int, str]:
+        started = triage.run_now(
+            source=SOURCES[source], message_id=message_id, user=request.user, reason=_reason(request)
+        )
+        return {
+            Started.DUE: (200, _("It is due now.")),
+            Started.WAITING: (200, _("It was due already; drainers are woken.")),
+            Started.IN_FLIGHT: (409, _("It runs at this moment. Nothing was changed.")),
+        }[started]
+
+    return _acted(request, source, message_id, act)
+
+
+@needs(access.TRIAGE)
+@require_POST
+def stop(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
+    """Park a message until somebody runs it; a run of it is undone when it reports."""
+
+    def act() -> tuple[int, str]:
+        stopped = triage.stop(source=SOURCES[source], message_id=message_id, user=request.user, reason=_reason(request))
+        return {
+            Stopped.STOPPED: (200, _("Stopped. It waits until somebody runs it.")),
+            Stopped.REVOKED: (200, _("Stopped. It was claimed: what runs of it now is undone and not counted.")),
+            Stopped.ALREADY: (409, _("It was stopped already. Nothing was changed.")),
+        }[stopped]
+
+    return _acted(request, source, message_id, act)
+
+
+@needs(access.TRIAGE)
+@require_POST
+def dead_letter(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
+    """Dead-letter a message and show the letter; 422 without a reason, 409 when it is gone."""
+    try:
+        moved = triage.dead_letter(
+            source=SOURCES[source], message_id=message_id, user=request.user, reason=request.POST.get("reason", "")
+        )
+    except NoSuchMessage:
+        return _gone(request, source, message_id, status=409)
+    except BadChange as exc:
+        wrong = {"reason_error": str(exc), "reason": request.POST.get("reason", "")}
+        if not wants_fragment(request):
+            return _page(request, source, message_id, status=422, **wrong)
+        context = {**_about(request, source, message_id), **wrong}
+        return retarget(_render(request, "_act.html", context, status=422), "#act")
+    messages.success(request, _("It is a dead letter now."))
+    address = reverse("deadletters:letter", args=[moved.dead_letter_id])
+    return HttpResponseClientRedirect(address) if wants_fragment(request) else redirect(address)
+
+
+def _acted(request: HttpRequest, source: str, message_id: UUID, act: Callable[[], tuple[int, str]]) -> HttpResponse:
+    """Answer an action with the message as it is now; 409 when it is gone."""
+    try:
+        status, said = act()
+    except NoSuchMessage:
+        return _gone(request, source, message_id, status=409)
+    if wants_fragment(request):
+        try:
+            context = _context(request, source, live.get(SOURCES[source], message_id))
+        except NoSuchMessage:  # it ran meanwhile
+            return _gone(request, source, message_id, status=status)
+        return _render(request, "_live.html", {**context, "said": said}, status=status)
+    if status != 200:
+        return _page(request, source, message_id, status=status, said=said)
+    messages.success(request, said)
+    return redirect("deadletters:live_message", source, message_id)
+
+
+def _reason(request: HttpRequest) -> str:
+    return request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
+
+
+def _page(request: HttpRequest, source: str, message_id: UUID, *, status: int = 200, **more: Any) -> HttpResponse:
+    try:
+        context = _context(request, source, live.get(SOURCES[source], message_id))
+    except NoSuchMessage:
+        return _gone(request, source, message_id, status=404 if status == 200 else status)
+    return _render(request, "message.html", {**context, **more}, status=status)
+
+
+def _gone(request: HttpRequest, source: str, message_id: UUID, *, status: int) -> HttpResponse:
+    """Say what became of a message that is alive no more, as far as anything is known."""
+    told = timeline.of_message(message_id)
+    context = {
+        **_about(request, source, message_id),
+        "letter_id": live.letter_of(SOURCES[source], message_id),
+        "timeline": told,
+        "timeline_title": _("Timeline"),
+        "was_handled": any(event.kind == "success" for event in told.events),
+    }
+    return _render(request, "_gone.html" if wants_fragment(request) else "gone.html", context, status=status)
+
+
+def _about(request: HttpRequest, source: str, message_id: UUID) -> dict[str, Any]:
+    return {
+        "short": source,
+        "source": SOURCES[source],
+        "message_id": message_id,
+        "may_recover": request.user.has_perm(access.RECOVER),
+        "may_triage": request.user.has_perm(access.TRIAGE),
+        "max_reason": triage.MAX_NOTE,
+        "now": timezone.now(),
+    }
+
+
+def _context(request: HttpRequest, source: str, found: Detail) -> dict[str, Any]:
+    told = timeline.of_message(found.live.id)
+    return {
+        **_about(request, source, found.live.id),
+        "detail": found,
+        "live": found.live,
+        "timeline": told,
+        "timeline_title": _("Timeline"),
+        "seen": _seen(found, len(told.events)),
+        "now": found.now,
+    }
+
+
+def _seen(found: Detail, events: int) -> str:
+    """Return what the page was made of that changes by itself; the lease moves on while nothing happens."""
+    one = found.live
+    parts = (one.state, one.due_at, one.attempt, one.delays, one.worker_id, one.held_by, one.is_behind, one.pause)
+    return sha256(repr((*parts, found.error, events)).encode()).hexdigest()[:16]
+
+
+def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    return render(request, f"deadletters/queues/{template}", context, status=status)
