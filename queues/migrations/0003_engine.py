@@ -17,6 +17,7 @@ class Migration(migrations.Migration):
         run(
             'flows_v1',
             reverse="""
+                DROP FUNCTION source_flows();
                 DROP FUNCTION fold_flow_deltas(integer);
                 DROP FUNCTION count_truncated_work();
                 DROP FUNCTION count_removed_work();
@@ -84,6 +85,13 @@ class Migration(migrations.Migration):
                 DROP FUNCTION run_now_{{work}}(uuid);
                 DROP FUNCTION stop_{{work}}(uuid, timestamptz);
                 DROP FUNCTION lock_stream_of_{{work}}(uuid);
+            """,
+        ),
+        *of_each_table(
+            'stats_v1',
+            """
+                DROP FUNCTION oldest_{{work}}(timestamptz);
+                DROP FUNCTION count_{{work}}(timestamptz);
             """,
         ),
         run('pauses_v1', reverse='DROP FUNCTION look_again_at_streams(text[], integer, timestamptz)'),

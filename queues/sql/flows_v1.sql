@@ -52,3 +52,15 @@ BEGIN
     SELECT coalesce(sum(deltas), 0) INTO v_eaten FROM summed;
     RETURN v_eaten;
 END $$;
+
+-- The flow of each source that has had any: totals and waiting deltas at one moment. Reads only.
+CREATE FUNCTION source_flows() RETURNS TABLE (
+    source text, sent bigint, returned bigint, succeeded bigint, died bigint, removed bigint
+) LANGUAGE sql STABLE AS $$
+    SELECT f.source, sum(f.sent)::bigint, sum(f.returned)::bigint, sum(f.succeeded)::bigint, sum(f.died)::bigint,
+           sum(f.removed)::bigint
+      FROM (SELECT t.source, t.sent, t.returned, t.succeeded, t.died, t.removed FROM flow_totals t
+            UNION ALL
+            SELECT d.source, d.sent, d.returned, d.succeeded, d.died, d.removed FROM flow_deltas d) f
+     GROUP BY f.source
+$$;

@@ -10,14 +10,6 @@ from queues.words.sources import SOURCES
 FOLD_ROWS = 20_000
 """Deltas that one transaction folds."""
 
-_READ = """
-SELECT source, sum(sent)::bigint, sum(returned)::bigint, sum(succeeded)::bigint, sum(died)::bigint, sum(removed)::bigint
-  FROM (SELECT source, sent, returned, succeeded, died, removed FROM flow_totals
-        UNION ALL
-        SELECT source, sent, returned, succeeded, died, removed FROM flow_deltas) f
- GROUP BY source
-"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
@@ -46,7 +38,7 @@ class Flow:
 def flows() -> Mapping[str, Flow]:
     """Return the flow of each source, exactly, at one moment."""
     with connection.cursor() as cursor:
-        cursor.execute(_READ)
+        cursor.execute("SELECT source, sent, returned, succeeded, died, removed FROM source_flows()")
         found = {
             source: Flow(sent=sent, returned=returned, succeeded=succeeded, died=died, removed=removed)
             for source, sent, returned, succeeded, died, removed in cursor.fetchall()
