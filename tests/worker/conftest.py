@@ -7,16 +7,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import pytest
 from django.db import connection
 
 from queues.models import PerspectiveSubscription
+
+if TYPE_CHECKING:
+    from tests.worker.island import Island
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 60
@@ -175,15 +178,14 @@ def database_url() -> str:
     return f"postgresql://{user}:{password}@{host}:{given['PORT'] or 5432}/{name}"
 
 
-@pytest.fixture(scope="session")
-def forge(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
-    """Start the process that forks those of the tests."""
-    folder = tmp_path_factory.mktemp("forge")
-    environment = {**os.environ, **start_environment(), "TEST_RUN_DIR": str(folder), "TEST_KILL_AT": ""}
-    with (folder / "log").open("wb") as log:
+@contextmanager
+def started_forge(folder: Path, **environment: str) -> Iterator[Forge]:
+    """Start a process that forks those of tests."""
+    given = {**os.environ, **start_environment(), "TEST_RUN_DIR": str(folder), "TEST_KILL_AT": "", **environment}
+    with (folder / "forge").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.worker.forge"],
-            env=environment,
+            env=given,
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=log,
@@ -191,7 +193,23 @@ def forge(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> It
         )
     yield Forge(process=process)
     process.communicate()
-    assert process.returncode == 0, (folder / "log").read_text()
+    assert process.returncode == 0, (folder / "forge").read_text()
+
+
+@pytest.fixture(scope="session")
+def forge(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    """Give the tests a process that forks drainers of their database."""
+    with started_forge(tmp_path_factory.mktemp("forge")) as forge:
+        yield forge
+
+
+@pytest.fixture(scope="session")
+def island(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Island"]:
+    """Give the tests a worker and a beat on servers of their own, which the tests may restart."""
+    from tests.worker.island import started_island
+
+    with started_island(tmp_path_factory.mktemp("island")) as island:
+        yield island
 
 
 @pytest.fixture

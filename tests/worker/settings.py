@@ -14,5 +14,6 @@ QUEUES = {
     "BACKOFF_BASE_SECONDS": 0.001,
     "GIVE_BACK_SECONDS": 60,
     "RENEWAL_SECONDS": 0.2,
+    "TICK_SECONDS": float(os.environ.get("TEST_TICK_SECONDS", "5")),
     "ROUTES": {"here": "inbox"},
 }

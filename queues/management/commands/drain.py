@@ -3,14 +3,24 @@
 import signal
 import threading
 from argparse import ArgumentParser
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
+import structlog
 from django.core.management.base import BaseCommand
+from django.db import InterfaceError, OperationalError, connection
 
 from queues.conf import conf
 from queues.drainer import drain
 from queues.store import flows, partitions
+from queues.words.outcomes import OutcomeKind
 from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES
+
+log = structlog.get_logger(__name__)
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+LONGEST_PAUSE_SECONDS = 60.0
 
 SOURCES = {
     "all": (PERSPECTIVES, OUTBOX, INBOX),
@@ -28,23 +38,60 @@ class Command(BaseCommand):
         parser.add_argument("--until-empty", action="store_true", help="end when nothing is due")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Drain; a first SIGINT or SIGTERM lets the running message finish and gives the rest back."""
-        partitions.make_ahead(conf().delivery_log_months_ahead)
-        stop = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
-        while True:
-            handled = sum(self._drain(source, stop) for source in SOURCES[options["source"]])
-            if stop.is_set() or (options["until_empty"] and not handled):
-                return
-            if not handled:
-                stop.wait(conf().tick_seconds)
+        """Drain; a first SIGINT or SIGTERM lets the running message finish and gives the rest back, a second one kills.
 
-    def _drain(self, source: str, stop: threading.Event) -> int:
+        Without --until-empty a database that is away is waited for, with a growing pause of at most a minute.
+        """
+        partitions.make_ahead(conf().delivery_log_months_ahead)
+        self.stop = _stop_on_signal()
+        self.counts: defaultdict[str, Counter[OutcomeKind]] = defaultdict(Counter)
+        is_patient, failures = not options["until_empty"], 0
+        while not self.stop.is_set():
+            try:
+                handled = sum(self._drain(source) for source in SOURCES[options["source"]])
+            except (OperationalError, InterfaceError) as exc:
+                if not is_patient:
+                    raise
+                failures += 1
+                self._wait_for_database(exc, failures)
+                continue
+            failures = 0
+            if not handled and not is_patient:
+                break
+            if not handled:
+                self.stop.wait(conf().tick_seconds)
+        self._summarise(SOURCES[options["source"]])
+
+    def _drain(self, source: str) -> int:
         """Drain a source until nothing is due or it is the others' turn; return the number of messages."""
-        report = drain(source, seconds=conf().drain_seconds, stopping=stop.is_set)
+        report = drain(source, seconds=conf().drain_seconds, stopping=self.stop.is_set)
+        self.counts[source].update(report.counts)
         if report.messages:
             flows.fold(at_most=flows.FOLD_ROWS)
-        for kind, count in sorted(report.counts.items()):
-            self.stdout.write(f"{kind}: {count}")
         return report.messages
+
+    def _wait_for_database(self, exc: Exception, failures: int) -> None:
+        pause = min(2.0 ** (failures - 1), LONGEST_PAUSE_SECONDS)
+        log.warning("database_away", pause_seconds=pause, error=str(exc)[:200])
+        connection.close()
+        self.stop.wait(pause)
+
+    def _summarise(self, sources: Sequence[str]) -> None:
+        for source in sources:
+            counts = self.counts[source]
+            kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+            self.stdout.write(f"{source}: {counts.total()} messages" + (f" ({kinds})" if kinds else ""))
+
+
+def _stop_on_signal() -> threading.Event:
+    """Return an event that the first SIGINT or SIGTERM sets; the next one has its usual effect."""
+    stop = threading.Event()
+
+    def ask(*_: object) -> None:
+        stop.set()
+        for number in ENDING:
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in ENDING:
+        signal.signal(number, ask)
+    return stop

@@ -1,0 +1,147 @@
+"""Services of their own for tests that restart them: PostgreSQL, a broker, a Celery worker and its beat."""
+
+import json
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+import psycopg
+import redis
+
+from deadletters.embedded.places import Places, make_data_dir
+from deadletters.embedded.postgres import Postgres
+from deadletters.embedded.services import Services, held, services
+from deadletters.embedded.valkey import Valkey
+from tests.worker.conftest import Fork, Shop, eventually, started_forge
+
+CELERY = ("-m", "celery", "-A", "deadletters.project")
+WORKER = ("worker", "-Q", "inbox,outbox,perspective", "-c", "2", "-l", "INFO", "--without-mingle", "--without-gossip")
+
+
+@dataclass
+class Island(Shop):
+    """A shop on servers of its own. Its payloads are told apart by a prefix, since nothing is thrown away."""
+
+    servers: Services = field(kw_only=True)
+
+    @property
+    def postgres(self) -> Postgres:
+        assert self.servers.postgres is not None
+        return self.servers.postgres
+
+    @property
+    def valkey(self) -> Valkey:
+        assert self.servers.valkey is not None
+        return self.servers.valkey
+
+    @contextmanager
+    def broker(self) -> Iterator[redis.Redis]:
+        path = unquote(self.servers.environment["CELERY_BROKER_URL"].removeprefix("redis+socket://"))
+        with redis.Redis(unix_socket_path=path, single_connection_client=True, decode_responses=True) as client:
+            yield client
+
+    def execute(self, statement: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.servers.environment["DATABASE_URL"], autocommit=True) as connection:
+            cursor = connection.execute(statement, arguments)
+            return cursor.fetchall() if cursor.description else []
+
+    def send(self, message_type: str, *payloads: str, stream: str | None = None) -> Fork:
+        """Send messages from a process of their own; return it when it has ended."""
+        file = self.folder / f"{uuid4()}.jsonl"
+        lines = [{"type": message_type, "payload": payload, "stream": stream} for payload in payloads]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        process = self.run("send", str(file))
+        assert process.wait() == 0, self.log()
+        return process
+
+    def effects_of(self, payloads: list[str]) -> list[str]:
+        found = self.execute("SELECT payload FROM test_effects WHERE payload = ANY (%s) ORDER BY payload", payloads)
+        return [row[0] for row in found]
+
+    def eventually_all_have_their_effect(self, payloads: list[str]) -> None:
+        eventually(lambda: len(self.effects_of(payloads)) >= len(payloads), "each message has its effect")
+        eventually(lambda: self.waiting(payloads) == 0, "nothing waits")
+        assert self.effects_of(payloads) == sorted(payloads)
+
+    def waiting(self, payloads: list[str]) -> int:
+        found = self.execute("SELECT count(*) FROM wh_inbox WHERE event_data #>> '{}' = ANY (%s)", payloads)
+        return int(found[0][0])
+
+    def outcomes(self, payload: str) -> list[tuple[Any, ...]]:
+        """Return the runs of a message that failed or were lost, by its effect's id."""
+        return self.execute(
+            "SELECT outcome, attempt FROM delivery_log WHERE outcome <> 'released' AND message_id IN"
+            " (SELECT message_id FROM test_effects WHERE payload = %s) ORDER BY id",
+            payload,
+        )
+
+    def start_celery(self) -> None:
+        self.worker = self.start(*CELERY, *WORKER)
+        log = len(self.processes) - 1
+        self.beat = self.start(*CELERY, "beat", "-l", "INFO", "--pidfile=")
+        eventually(lambda: " ready." in self.log(log), "the worker is ready")
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "TEST_TICK_SECONDS": "1", **self.servers.environment}
+
+
+@contextmanager
+def island_servers() -> Iterator[Services]:
+    """Start PostgreSQL and Valkey, where the user who runs them can reach their data; what is committed is kept."""
+    data = make_data_dir(Path(tempfile.mkdtemp(prefix="dl-island-")))
+    try:
+        with held(Places(data=data)):
+            made = services(Places(data=data), database=True, broker=True)
+            try:
+                made.start()
+                yield made
+            finally:
+                made.stop()
+                shutil.rmtree(made.places.sockets, ignore_errors=True)
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+@contextmanager
+def started_island(folder: Path) -> Iterator[Island]:
+    """Start the servers, and a worker and a beat on them."""
+    with island_servers() as servers, started_forge(folder, TEST_TICK_SECONDS="1", **servers.environment) as forge:
+        island = Island(folder=folder, forge=forge, processes=[], servers=servers)
+        assert island.run("migrate", "--no-input", "--verbosity=0").wait() == 0, island.log()
+        island.execute("CREATE TABLE test_effects (message_id uuid, payload text)")
+        try:
+            island.start_celery()
+            yield island
+        finally:
+            for process in island.processes:
+                process.kill()
+                process.wait()
+
+
+def kill_postgres(island: Island) -> None:
+    """End PostgreSQL without a word to anybody, as a power cut does, and start it again."""
+    assert island.postgres.process is not None
+    island.postgres.process.send_signal(signal.SIGQUIT)
+    island.postgres.process.wait()
+    island.postgres.start()
+
+
+def restart_postgres(island: Island) -> None:
+    """End PostgreSQL in order, with its sessions, and start it again."""
+    island.postgres.stop()
+    island.postgres.start()
+
+
+def terminate_backends(island: Island) -> None:
+    """End each connection to the database but one's own."""
+    island.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )

@@ -1,0 +1,84 @@
+"""The database or the broker goes away under running workers: work goes on when it is back, without a restart."""
+
+from uuid import uuid4
+
+import pytest
+
+from tests.worker.conftest import eventually
+from tests.worker.island import kill_postgres, restart_postgres, terminate_backends
+
+WAYS = [restart_postgres, kill_postgres, terminate_backends]
+
+
+@pytest.fixture(autouse=True)
+def celery_is_never_restarted(island):
+    island.gate.unlink(missing_ok=True)
+    yield
+    island.gate.touch()
+    assert island.worker.poll() is None
+    assert island.beat.poll() is None
+
+
+def named(count):
+    prefix = uuid4()
+    return [f"{prefix}-{n:03}" for n in range(count)]
+
+
+def nothing_is_claimed(island):
+    ((claimed,),) = island.execute(
+        "SELECT (SELECT count(*) FROM wh_inbox WHERE lease_token IS NOT NULL)"
+        " + (SELECT count(*) FROM wh_streams WHERE lease_token IS NOT NULL)"
+    )
+    return claimed == 0
+
+
+@pytest.mark.parametrize("happens", WAYS)
+def test_a_handler_whose_database_goes_away_is_charged_once_and_runs_again(island, happens):
+    (payload,) = payloads = named(1)
+    island.send("test.Gate", payload)
+    eventually(lambda: payload in island.starts("test.Gate"), "the handler runs")
+
+    happens(island)
+    island.gate.touch()
+
+    island.eventually_all_have_their_effect(payloads)
+    assert island.starts("test.Gate").count(payload) == 2
+    assert len(island.outcomes(payload)) == 1
+    eventually(lambda: nothing_is_claimed(island), "nothing stays claimed")
+
+
+@pytest.mark.parametrize("happens", WAYS)
+def test_a_drain_whose_database_goes_away_leaves_each_effect_once(island, happens):
+    payloads = named(300)
+    island.send("test.Good", *payloads[:150])
+    island.send("test.Good", *payloads[150:], stream=payloads[0])
+    eventually(lambda: island.effects_of(payloads), "the drain has begun")
+
+    happens(island)
+
+    island.eventually_all_have_their_effect(payloads)
+    eventually(lambda: nothing_is_claimed(island), "nothing stays claimed")
+
+
+def test_a_broker_that_was_away_is_used_again_and_what_was_sent_meanwhile_is_found(island):
+    payloads = named(3)
+    island.valkey.process.kill()
+    island.valkey.process.wait()
+    island.send("test.Good", *payloads)
+
+    island.valkey.start()
+
+    island.eventually_all_have_their_effect(payloads)
+    woken = named(1)
+    island.send("test.Good", *woken)
+    island.eventually_all_have_their_effect(woken)
+
+
+def test_a_broker_that_forgot_everything_goes_on_waking(island):
+    payloads = named(3)
+    with island.broker() as broker:
+        broker.flushall()
+
+    island.send("test.Good", *payloads)
+
+    island.eventually_all_have_their_effect(payloads)
