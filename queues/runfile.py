@@ -72,6 +72,10 @@ class RunFile:
         finally:
             self._set_running(_NOBODY)
 
+    def unrecorded(self, index: int) -> None:
+        """Note for the next sweep that the claim's message with this index has run, and could not be recorded."""
+        self._set_running(index + 1)
+
     def _set_running(self, number: int) -> None:
         _RUNNING.pack_into(self._map, _HEAD.size, number)
 

@@ -108,10 +108,10 @@ class Batch:
         taken: list[Item] = []
         try:
             self._settle(self._commit_group(waiting, taken))
-        except _Broke as broke:
-            self._after_broken_connection(broke)
-            return False
         except Exception as exc:
+            if broke := _broke_in(exc):
+                self._after_broken_connection(broke)
+                return False
             log.warning("group_rerun", queue=self.queue.name, messages=len(taken), error=str(exc)[:200])
             drop_session()
             for item in taken:
@@ -162,7 +162,9 @@ class Batch:
     def _run_started(self, item: Item, work: Work) -> None:
         assert item.turn.runner is not None
         if not item.turn.runner.atomic:
-            self._record(self._run(item, work, run_plain))
+            result = self._run(item, work, run_plain)
+            connection.close_if_unusable_or_obsolete()
+            self._record(result)
             return
         ran: list[Result] = []
         try:
@@ -170,11 +172,12 @@ class Batch:
                 ran.append(self._run(item, work, run_atomic))
                 recording.write(ran, self.token)
                 _make_callbacks_robust()
-        except _Broke as broke:
-            self._after_broken_connection(broke)
         except ClaimLost:
             log.warning("claim_lost", queue=self.queue.name, message_id=str(item.row.message_id))
         except Exception as exc:
+            if broke := _broke_in(exc):
+                self._after_broken_connection(broke)
+                return
             if not ran:  # nothing was run: the fault is the database's or ours, and the recorded start says the rest
                 raise
             log.warning("not_recorded", message_id=str(item.row.message_id), error=str(exc)[:200])
@@ -243,11 +246,17 @@ class Batch:
             return
         except Exception as exc:
             if result.dead is None:
+                self._note_unrecorded(result)
                 raise
             log.exception("dead_letter_move_failed", message_id=str(result.turn.row.message_id), error=str(exc)[:200])
             self._record(replace(result, dead=None))
             return
         self._settle([result])
+
+    def _note_unrecorded(self, result: Result) -> None:
+        """Leave a run that counts, and that the database could not be told of, to the next sweep."""
+        if result.ran and result.kind is not OutcomeKind.RELEASED:
+            self.run_file.unrecorded(self.rows.index(result.turn.row))
 
     def _after_broken_connection(self, broke: "_Broke") -> None:
         """Charge the message that was running when the connection went; the others are given back."""
@@ -264,6 +273,13 @@ class _Broke(Exception):
     def __init__(self, item: Item, cause: BaseException, started_at: datetime) -> None:
         super().__init__(str(cause))
         self.item, self.cause, self.started_at = item, cause, started_at
+
+
+def _broke_in(exc: BaseException | None) -> _Broke | None:
+    """Return the break behind an error: what leaves a transaction connects again, and raises its own when it cannot."""
+    while exc is not None and not isinstance(exc, _Broke):
+        exc = exc.__context__
+    return exc
 
 
 def _when_recording_failed(result: Result, exc: Exception) -> Result:

@@ -82,9 +82,13 @@ class Island(Shop):
             payload,
         )
 
+    def failed_tasks(self) -> int:
+        """Return how many drains the worker has seen fail."""
+        return self.log(self.worker_log).count("raised unexpected")
+
     def start_celery(self) -> None:
+        self.worker_log = log = len(self.processes)
         self.worker = self.start(*CELERY, *WORKER)
-        log = len(self.processes) - 1
         self.beat = self.start(*CELERY, "beat", "-l", "INFO", "--pidfile=")
         eventually(lambda: " ready." in self.log(log), "the worker is ready")
 

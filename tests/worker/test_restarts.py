@@ -32,19 +32,36 @@ def nothing_is_claimed(island):
     return claimed == 0
 
 
+@pytest.mark.parametrize("handler", ["test.Gate", "test.PlainGate"])
 @pytest.mark.parametrize("happens", WAYS)
-def test_a_handler_whose_database_goes_away_is_charged_once_and_runs_again(island, happens):
+def test_a_handler_whose_database_goes_away_is_charged_once_and_runs_again(island, happens, handler):
     (payload,) = payloads = named(1)
-    island.send("test.Gate", payload)
-    eventually(lambda: payload in island.starts("test.Gate"), "the handler runs")
+    island.send(handler, payload)
+    eventually(lambda: payload in island.starts(handler), "the handler runs")
 
     happens(island)
     island.gate.touch()
 
     island.eventually_all_have_their_effect(payloads)
+    assert island.starts(handler).count(payload) == 2
+    assert [attempt for _, attempt in island.outcomes(payload)] == [1]
+    eventually(lambda: nothing_is_claimed(island), "nothing stays claimed")
+
+
+def test_a_handler_that_ends_while_its_database_is_away_is_charged_once_and_runs_again(island):
+    (payload,) = payloads = named(1)
+    island.send("test.Gate", payload)
+    eventually(lambda: payload in island.starts("test.Gate"), "the handler runs")
+    before = island.failed_tasks()
+    island.postgres.stop()
+    island.gate.touch()
+    eventually(lambda: island.failed_tasks() > before, "the run cannot be recorded")
+
+    island.postgres.start()
+
+    island.eventually_all_have_their_effect(payloads)
     assert island.starts("test.Gate").count(payload) == 2
     assert len(island.outcomes(payload)) == 1
-    eventually(lambda: nothing_is_claimed(island), "nothing stays claimed")
 
 
 @pytest.mark.parametrize("happens", WAYS)

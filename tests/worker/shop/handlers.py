@@ -22,6 +22,11 @@ def _effect(message):
         )
 
 
+def _wait_at_the_gate():
+    while not Path(os.environ["TEST_GATE"]).exists():
+        time.sleep(0.01)
+
+
 @handles("test.Good")
 def good(message):
     _started(message)
@@ -53,8 +58,7 @@ def cut(message):
 def gate(message):
     """Wait until the test opens the gate; then leave the effect."""
     _started(message)
-    while not Path(os.environ["TEST_GATE"]).exists():
-        time.sleep(0.01)
+    _wait_at_the_gate()
     _effect(message)
 
 
@@ -62,6 +66,14 @@ def gate(message):
 def plain(message):
     _started(message)
     assert not connection.in_atomic_block
+    _effect(message)
+
+
+@handles("test.PlainGate", atomic=False)
+def plain_gate(message):
+    """Wait outside any transaction until the test opens the gate; then leave the effect."""
+    _started(message)
+    _wait_at_the_gate()
     _effect(message)
 
 
