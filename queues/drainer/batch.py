@@ -137,7 +137,7 @@ class Batch:
     def _members(self, waiting: deque[Item], results: list[Result]) -> Iterator[Item]:
         """Take messages off the queue until the group is full, is long, or the next one should not be in it."""
         while waiting and len(results) < conf().group_messages and not waiting[0].turn.runs_alone:
-            if results and (_is_long(results) or is_slow(waiting[0].kind)):
+            if results and (_is_long(results) or results[-1].changed_session or is_slow(waiting[0].kind)):
                 return
             yield waiting.popleft()
 
@@ -232,6 +232,8 @@ class Batch:
 
     def _settle(self, results: list[Result]) -> None:
         """Take note of what was committed."""
+        if any(result.changed_session for result in results):
+            drop_session()
         for result in results:
             self.counts[result.kind] += 1
             self._waiting_streams |= _held_back_by(result)

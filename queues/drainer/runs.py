@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -37,6 +38,7 @@ class ConnectionBroken(QueuesError):
 
 
 _CONTROL = re.compile(r"\s*(COMMIT|END|ABORT|ROLLBACK(?!\s+TO\b)|BEGIN|START\s+TRANSACTION)\b", re.IGNORECASE)
+_SETS = re.compile(r"(^|;)\s*(SET|RESET)\s+(?!CONSTRAINTS\b)|\bset_config\s*\(", re.IGNORECASE)
 
 
 class TransactionControl(QueuesError):
@@ -61,10 +63,29 @@ class Result:
     delay: timedelta | None = None
     started_at: datetime | None = None
     duration_ms: int | None = None
+    changed_session: bool = False
 
     @property
     def ran(self) -> bool:
         return self.started_at is not None
+
+
+@dataclass
+class Session:
+    """What a run did to the session that it shares. `is_changed`: it set something that others must not see."""
+
+    is_changed: bool = False
+
+    def watch(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+        """Note statements that set something."""
+        self.is_changed = self.is_changed or (isinstance(sql, str) and _SETS.search(sql) is not None)
+        return execute(sql, params, many, context)
+
+    def share(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+        """Do so, and refuse a COMMIT by hand: it would commit the neighbours' work without their records."""
+        if isinstance(sql, str) and _CONTROL.match(sql):
+            raise TransactionControl
+        return self.watch(execute, sql, params, many, context)
 
 
 def run_atomic(turn: Turn, work: Work) -> Result:
@@ -81,11 +102,11 @@ def run_plain(turn: Turn, work: Work) -> Result:
     return _run(turn, work, _call_outside)
 
 
-def _run(turn: Turn, work: Work, call: Callable[[Work], None]) -> Result:
-    started_at, clock = datetime.now(UTC), time.monotonic()
+def _run(turn: Turn, work: Work, call: Callable[[Work, Session], None]) -> Result:
+    started_at, clock, session = datetime.now(UTC), time.monotonic(), Session()
     outcome: Mapping[str, Any]
     try:
-        call(work)
+        call(work, session)
     except ConnectionBroken:
         raise
     except BaseException as exc:  # a handler that calls sys.exit() has failed; it must not end the drain uncharged
@@ -93,17 +114,25 @@ def _run(turn: Turn, work: Work, call: Callable[[Work], None]) -> Result:
     else:
         outcome = {"kind": OutcomeKind.SUCCESS}
     spent = round((time.monotonic() - clock) * 1000)
-    return Result(turn=turn, attempts=turn.row.attempts + 1, started_at=started_at, duration_ms=spent, **outcome)
+    return Result(
+        turn=turn,
+        attempts=turn.row.attempts + 1,
+        started_at=started_at,
+        duration_ms=spent,
+        changed_session=session.is_changed,
+        **outcome,
+    )
 
 
-def _call_outside(work: Work) -> None:
+def _call_outside(work: Work, session: Session) -> None:
     was_inside = connection.in_atomic_block  # a test's transaction
     try:
-        work()
+        with connection.execute_wrapper(session.watch):
+            work()
         if not was_inside and _is_in_transaction():
             raise TransactionLeftOpen
     finally:
-        if not was_inside and _is_in_transaction():
+        if not was_inside and (session.is_changed or _is_in_transaction()):
             connection.in_atomic_block = False
             connection.close()
 
@@ -123,19 +152,10 @@ def drop_session() -> None:
         connection.close()
 
 
-def _refuse_transaction_control(
-    execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Mapping[str, Any]
-) -> Any:
-    """Refuse a COMMIT by hand: it would commit the neighbours' work without their records."""
-    if isinstance(sql, str) and _CONTROL.match(sql):
-        raise TransactionControl
-    return execute(sql, params, many, context)
-
-
-def _call_in_savepoint(work: Work) -> None:
+def _call_in_savepoint(work: Work, session: Session) -> None:
     try:
         with transaction.atomic():
-            with connection.execute_wrapper(_refuse_transaction_control):
+            with connection.execute_wrapper(session.share), _closing_blocks():
                 work()
             with connection.cursor() as cursor:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
@@ -143,6 +163,19 @@ def _call_in_savepoint(work: Work) -> None:
     except BaseException as exc:
         _refuse_broken(exc)
         raise
+
+
+@contextmanager
+def _closing_blocks() -> Iterator[None]:
+    """Close atomic blocks that a handler left open, or the shared one would never be committed, and tell."""
+    depth, blocks = len(connection.savepoint_ids), len(connection.atomic_blocks)
+    try:
+        yield
+        if len(connection.savepoint_ids) > depth:
+            raise TransactionLeftOpen
+    finally:
+        del connection.savepoint_ids[depth:]
+        del connection.atomic_blocks[blocks:]
 
 
 def _refuse_broken(cause: BaseException | None = None) -> None:
