@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,13 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
 
+from deadletters import triage
 from deadletters.admin.auditing import AuditedAdmin, values_of
 from deadletters.models import LegalHold, RecoveryPolicy
 from deadletters.store.audit import Actor
-from queues.models import PauseKind, SourcePause
+from deadletters.words import access
+from deadletters.words.errors import BadChange, NoSuchPause
+from queues.models import SourcePause
 
 if TYPE_CHECKING:
     _ModelForm = forms.ModelForm[Any]
@@ -78,7 +82,7 @@ class RecoveryPolicyAdmin(AuditedAdmin):
 
 class PauseForm(SetUpForm):
     class Meta:
-        labels = {"kind": "Covers", "value": "Type or destination"}
+        labels = {"kind": "Covers", "value": "Type, perspective or destination"}
         help_texts = {
             "value": "Empty for a whole source.",
             "until": "When it ends by itself; empty: when it is deleted.",
@@ -87,23 +91,48 @@ class PauseForm(SetUpForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        is_whole, value = cleaned.get("kind") == PauseKind.SOURCE, cleaned.get("value")
-        if "kind" in cleaned and is_whole == bool(value):
-            self.add_error("value", "Empty for a whole source." if is_whole else "Which type or destination?")
+        said = {name: cleaned.get(name, getattr(self.instance, name)) for name in ("source", "kind", "value")}
+        try:
+            triage.check_pause(**said, until=cleaned.get("until") if "until" in self.changed_data else None)
+        except BadChange as exc:
+            self.add_error(exc.field if exc.field in self.fields else None, str(exc))
         return cleaned
 
 
 @admin.register(SourcePause)
 class SourcePauseAdmin(AuditedAdmin):
+    """Pauses; made, changed and ended through the door that the pages use."""
+
     thing = "pause"
     form = PauseForm
+    kept = ("source", "kind", "value")
     stamped = ("paused_by", "paused_at")
     ordering = ("-paused_at", "-id")
     list_display = ("source", "kind", "value", "paused_by", "paused_at", "until", "reason")
 
-    def stamp(self, row: SourcePause, *, by: Actor, change: bool, form: Any) -> None:  # noqa: ARG002 - see the base
-        if not change:
-            row.paused_by = by.name
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return [*(self.kept if obj is not None else ()), *super().get_readonly_fields(request, obj)]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request) and request.user.has_perm(access.TRIAGE)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and request.user.has_perm(access.TRIAGE)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and request.user.has_perm(access.TRIAGE)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:  # noqa: ARG002 - Django gives them
+        if change:
+            triage.change_pause(pause_id=obj.pk, user=request.user, reason=obj.reason, until=obj.until)
+            return
+        named = {name: getattr(obj, name) for name in (*self.kept, "reason", "until")}
+        obj.pk = triage.pause(**named, user=request.user).pk
+        obj.refresh_from_db()
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        with suppress(NoSuchPause):  # somebody was first, and it is over
+            triage.resume(pause_id=obj.pk, user=request.user)
 
 
 class HoldForm(SetUpForm):

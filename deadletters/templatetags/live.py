@@ -17,7 +17,7 @@ register = template.Library()
 
 _STATES = {
     "in_flight": ("running", "In flight"),
-    "waiting": ("arrow", "Due"),
+    "waiting": ("arrow", "Waiting"),
     "delayed": ("clock", "Delayed"),
     "stopped": ("stop", "Stopped"),
     "held": ("state-held", "Held"),
@@ -32,9 +32,9 @@ _WHY = {
     "released": "given back, not counted",
 }
 _CIRCUITS = {
-    CircuitState.CLOSED: ("recovered", "state-recovered", "Up"),
-    CircuitState.OPEN: ("given-up", "state-given-up", "Down"),
-    CircuitState.HALF_OPEN: ("recovering", "state-recovering", "Being tried"),
+    CircuitState.CLOSED: ("state-recovered", "state-recovered", "Up"),
+    CircuitState.OPEN: ("live-stopped", "state-given-up", "Down"),
+    CircuitState.HALF_OPEN: ("state-recovering", "state-recovering", "Being tried"),
 }
 
 
@@ -49,7 +49,7 @@ def live_state(state: str) -> SafeString:
 def circuit(row: Destination) -> SafeString:
     """Render whether a destination is up as a chip with a shape."""
     key, shape, name = _CIRCUITS[CircuitState(row.state)]
-    return format_html('<span class="chip state-{}">{}{}</span>', key, icon(shape), name)
+    return format_html('<span class="chip {}">{}{}</span>', key, icon(shape), name)
 
 
 @register.simple_tag
@@ -61,6 +61,16 @@ def when(at: datetime | None, now: datetime) -> SafeString | str:
         return "not by itself"
     utc = at.astimezone(UTC)
     said = ago(at, now) if at <= now else f"in {ago(now, at).removesuffix(' ago')}".replace("in now", "now")
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>', utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S}", said
+    )
+
+
+@register.simple_tag
+def lasting(since: datetime, now: datetime) -> SafeString:
+    """Render how long something has lasted, with when it began behind it."""
+    utc = since.astimezone(UTC)
+    said = ago(since, now).removesuffix(" ago").replace("now", "a moment")
     return format_html(
         '<time datetime="{}" title="{} UTC">{}</time>', utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S}", said
     )

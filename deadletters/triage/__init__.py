@@ -8,7 +8,7 @@ from deadletters.triage.groups import change_group
 from deadletters.triage.letters import Recovery, change_letter, recover
 from deadletters.triage.live import Moved, dead_letter, let_stream_go, run_now, stop
 from deadletters.triage.notes import MAX_NOTE, add_note
-from deadletters.triage.pauses import change_pause, pause, resume, try_destination
+from deadletters.triage.pauses import change_pause, check_pause, pause, resume, try_destination
 
 __all__ = [
     "MAX_NOTE",
@@ -19,6 +19,7 @@ __all__ = [
     "change_group",
     "change_letter",
     "change_pause",
+    "check_pause",
     "dead_letter",
     "let_stream_go",
     "pause",

@@ -40,7 +40,8 @@ def pause(
     Raises PermissionDenied, BadChange, and AlreadyPaused with the pause that is in force. One that is over is replaced.
     """
     by = actor(user, access.TRIAGE)
-    kept = _checked(source=source, kind=kind, value=value, until=until)
+    kept = {"source": source, "kind": kind, "value": value.strip()}
+    check_pause(**kept, until=until)
     SourcePause.objects.filter(**kept, until__lte=Now()).delete()
     try:
         with transaction.atomic():
@@ -60,9 +61,10 @@ def change_pause(*, pause_id: int, user: Any, reason: str, until: datetime | Non
     if found is None:
         raise NoSuchPause(str(pause_id))
     before = describe(found)
+    if until != found.until:
+        _check_until(until)
     found.reason, found.until = _reason(reason), until
     if describe(found) != before:
-        _check_until(until)
         found.save(update_fields=["reason", "until"])
         audit.record(actor=by, action="change_pause", before=before, after=describe(found), reason=found.reason)
     return found
@@ -95,7 +97,7 @@ def try_destination(*, name: str, user: Any, reason: str = "") -> bool:
     if found.state == CircuitState.CLOSED:
         return False
     Destination.objects.filter(pk=found.pk).update(retry_at=Now(), changed_at=Now())
-    live.look_again([Source.OUTBOX])
+    live.look_again([Source.OUTBOX], found.retry_at)
     before = {"destination": name, "retry_at": found.retry_at and found.retry_at.isoformat()}
     audit.record(actor=by, action="try_destination", before=before, after={"destination": name}, reason=_reason(reason))
     wakeups.wake(Source.OUTBOX)
@@ -114,17 +116,18 @@ def describe(row: SourcePause) -> dict[str, Any]:
     }
 
 
-def _checked(*, source: str, kind: str, value: str, until: datetime | None) -> dict[str, str]:
+def check_pause(*, source: str | None, kind: str | None, value: str | None, until: datetime | None) -> None:
+    """Raise BadChange when such a pause cannot be."""
     if source not in SOURCES:
         raise BadChange("source", "must be one of " + ", ".join(SOURCES))
     if kind not in KINDS[source]:
         raise BadChange("kind", "must be one of " + ", ".join(KINDS[source]))
-    if (kind == PauseKind.SOURCE) == bool(value.strip()):
-        raise BadChange("value", "must be empty for a whole source" if value else "must name what is paused")
-    if value != storable(value) or len(value) > MAX_VALUE:
+    named = (value or "").strip()
+    if (kind == PauseKind.SOURCE) == bool(named):
+        raise BadChange("value", "must be empty for a whole source" if named else "must name what is paused")
+    if named != storable(named) or len(named) > MAX_VALUE:
         raise BadChange("value", f"must be text of at most {MAX_VALUE:,} characters")
     _check_until(until)
-    return {"source": source, "kind": kind, "value": value.strip()}
 
 
 def _check_until(until: datetime | None) -> None:

@@ -94,7 +94,7 @@ class Migration(migrations.Migration):
                 DROP FUNCTION count_{{work}}(timestamptz);
             """,
         ),
-        run('pauses_v1', reverse='DROP FUNCTION look_again_at_streams(text[], integer, timestamptz)'),
+        run('pauses_v1', reverse='DROP FUNCTION look_again_at_streams(text[], timestamptz, integer, timestamptz)'),
         run(
             'circuits_v1',
             reverse='DROP FUNCTION note_destinations(jsonb, integer, interval, double precision, interval, timestamptz);',

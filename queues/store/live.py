@@ -53,9 +53,13 @@ def let_stream_go(queue: str, stream_id: UUID) -> bool:
     return bool(_value("SELECT let_stream_go(%s, %s)", [queue, stream_id]))
 
 
-def look_again(queues: Sequence[str]) -> int:
-    """Make streams due that claims put off because of a pause; return how many. Source: `sql/pauses_v1.sql`."""
-    return int(_value("SELECT look_again_at_streams(%s, %s)", [list(queues), MAX_STREAMS_WOKEN]))
+def look_again(queues: Sequence[str], until: datetime | None = None) -> int:
+    """Make streams due that claims put off because of a pause, or until a time at most; return how many.
+
+    Source: `sql/pauses_v1.sql`.
+    """
+    arguments = [list(queues), until, MAX_STREAMS_WOKEN]
+    return int(_value("SELECT look_again_at_streams(%s, %s, %s)", arguments))
 
 
 def clock() -> datetime:

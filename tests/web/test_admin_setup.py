@@ -66,20 +66,33 @@ def test_a_pause_is_the_one_who_paused_and_is_audited_from_begin_to_end(browser)
 
     pause = SourcePause.objects.get()
     assert (pause.paused_by, pause.value) == ("lea", "shop.PlaceOrder")
-    assert (last_action().action, last_action().after["reason"]) == ("pause_added", "the bank is down")
+    assert (last_action().action, last_action().after["reason"]) == ("pause", "the bank is down")
 
     assert browser.post(address(SourcePause, "delete", pause.pk), {"post": "yes"}).status_code == 302
     assert not SourcePause.objects.exists()
-    assert (last_action().action, last_action().before["paused_by"]) == ("pause_deleted", "lea")
+    assert (last_action().action, last_action().before["paused_by"]) == ("resume", "lea")
 
 
-@pytest.mark.parametrize(("kind", "value"), [("source", "shop.PlaceOrder"), ("type", ""), ("destination", " ")])
+@pytest.mark.parametrize(("kind", "value"), [("source", "shop.PlaceOrder"), ("type", ""), ("type", " ")])
 def test_a_pause_whose_value_does_not_fit_is_an_error_of_the_form(browser, kind, value):
     response = browser.post(address(SourcePause, "add"), {"source": "wh_inbox", "kind": kind, "value": value})
 
     assert response.status_code == 200
     assert "value" in response.context["adminform"].form.errors
     assert not OperatorAction.objects.exists()
+
+
+def test_a_pause_is_changed_in_its_end_and_reason_alone(browser):
+    pause = SourcePause.objects.create(source="wh_inbox", kind="source", paused_by="olga")
+    data = {"source": "wh_outbox", "reason": "longer", "until_0": "2999-01-01", "until_1": "12:00:00"}
+    assert browser.post(address(SourcePause, "change", pause.pk), data).status_code == 302
+
+    pause.refresh_from_db()
+    assert (pause.source, pause.reason, pause.until.year) == ("wh_inbox", "longer", 2999)
+    assert (last_action().action, last_action().before["reason"]) == ("change_pause", "")
+    past = {**data, "until_0": "2001-01-01"}
+    refused = browser.post(address(SourcePause, "change", pause.pk), past)
+    assert "until" in refused.context["adminform"].form.errors
 
 
 def test_a_pause_for_the_second_time_is_an_error_of_the_form(browser):
@@ -100,7 +113,7 @@ def test_pauses_deleted_together_are_audited_one_by_one(browser):
     )
 
     assert not SourcePause.objects.exists()
-    assert OperatorAction.objects.filter(action="pause_deleted").count() == 2
+    assert OperatorAction.objects.filter(action="resume").count() == 2
 
 
 def test_a_hold_is_placed_and_lifted_by_people_with_a_name(browser):

@@ -12,7 +12,7 @@ from deadletters.words.filters.listfilter import ListFilter, check_one_of, uuid_
 
 LIVE_STATES = {
     "in_flight": "in flight",
-    "waiting": "due",
+    "waiting": "waiting",
     "delayed": "delayed",
     "stopped": "stopped by a person",
     "held": "behind a dead letter",
