@@ -1,5 +1,6 @@
 """A thread beside the drain: it renews leases, and ends the process when a handler runs past its limit."""
 
+import faulthandler
 import os
 import signal
 import threading
@@ -16,10 +17,13 @@ from queues import instances
 from queues.conf import conf
 from queues.store.claims import Claimed, Held
 from queues.store.presence import Running
+from queues.words.handlers import registry
 
 log = structlog.get_logger(__name__)
 
 
+_GRACE_SECONDS = 2.0
+_STANDARD_ERROR = 2
 _LONG_SECONDS = 1.0
 """A handler that has been running for longer is shown to operators."""
 
@@ -38,6 +42,7 @@ class Watch:
         self._held: Held | None = None
         self._running: _Running | None = None
         self._shown: _Running | None = None
+        self._longest = _longest_limit()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="queues-watch", daemon=True)
 
@@ -65,7 +70,10 @@ class Watch:
     def _loop(self) -> None:
         renew_at = time.monotonic() + conf().renewal_seconds
         try:
-            while not self._stop.wait(min(1.0, conf().renewal_seconds / 4)):
+            while True:
+                self._set_last_resort(self._running)
+                if self._stop.wait(min(1.0, conf().renewal_seconds / 4)):
+                    return
                 self._end_if_over(self._running)
                 is_time = time.monotonic() >= renew_at
                 if is_time:
@@ -73,7 +81,17 @@ class Watch:
                     renew_at = time.monotonic() + conf().renewal_seconds
                 self._show(_if_long(self._running), even_if_known=is_time)
         finally:
+            faulthandler.cancel_dump_traceback_later()
             connection.close()
+
+    def _set_last_resort(self, running: _Running | None) -> None:
+        """Let the process end without the help of Python, should this thread not come back in time.
+
+        Code in C that keeps the interpreter's lock lets no thread run. One that began after this call gets the
+        longest time that any handler may take.
+        """
+        allowed = self._longest if running is None else running.until - time.monotonic()
+        faulthandler.dump_traceback_later(max(allowed, 0) + _GRACE_SECONDS, exit=True, file=_STANDARD_ERROR)
 
     def _end_if_over(self, running: _Running | None) -> None:
         if running is not None and time.monotonic() > running.until:
@@ -101,6 +119,13 @@ class Watch:
             connection.close()
         else:
             self._shown = running
+
+
+def _longest_limit() -> float:
+    """Return the longest time that a handler of this process may take, in seconds."""
+    handlers = [*map(registry.get, registry.types()), *(known.handler for known in registry.projections())]
+    own = [handler.time_limit.total_seconds() for handler in handlers if handler and handler.time_limit]
+    return max([conf().time_limit_seconds, *own])
 
 
 def _if_long(running: _Running | None) -> _Running | None:

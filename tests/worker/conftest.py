@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
+from uuid import UUID
 
+import psycopg
 import pytest
 from django.db import connection
 
@@ -36,8 +38,26 @@ def eventually(condition: Callable[[], Any], what: str) -> Any:
 
 def subscribe_the_shop() -> None:
     """Subscribe the shop's perspective in this process, which does not load the shop's handlers."""
-    for event_type in ("test.Added", "test.KillAdded"):
+    for event_type in ("test.Added", "test.GateAdded", "test.KillAdded"):
         PerspectiveSubscription.objects.create(perspective_name="test_totals", event_type=event_type)
+
+
+@contextmanager
+def publishing_hangs(message_id: UUID) -> Iterator[None]:
+    """Let whoever publishes this message wait: its id is being remembered by a transaction that does not end."""
+    with psycopg.connect(database_url()) as other:
+        other.execute("INSERT INTO wh_message_deduplication (message_id) VALUES (%s)", [message_id])
+        yield
+        other.rollback()
+
+
+def is_publishing() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            " AND query LIKE '%wh_message_deduplication%'"
+        )
+        return bool(cursor.fetchone()[0])
 
 
 class Process(Protocol):

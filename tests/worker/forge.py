@@ -9,10 +9,12 @@ import os
 import signal
 import sys
 import traceback
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import django
+import time_machine
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
@@ -67,8 +69,11 @@ def _read_settings_again() -> None:
     from queues.conf import conf
     from tests.worker.shop import faults
 
-    settings.QUEUES = {**settings.QUEUES, "RUN_DIR": Path(os.environ["TEST_RUN_DIR"])}
+    own = {"RUN_DIR": Path(os.environ["TEST_RUN_DIR"]), **json.loads(os.environ.get("TEST_QUEUES", "{}"))}
+    settings.QUEUES = {**settings.QUEUES, **own}
     conf.cache_clear()
+    if ahead := os.environ.get("TEST_CLOCK_AHEAD_SECONDS"):
+        time_machine.travel(datetime.now(UTC) + timedelta(seconds=float(ahead))).start()
     faults.arm()
 
 

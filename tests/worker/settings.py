@@ -1,5 +1,6 @@
 """Settings of the processes that the worker tests start: short times, and handlers that misbehave."""
 
+import json
 import os
 from pathlib import Path
 
@@ -14,6 +15,6 @@ QUEUES = {
     "BACKOFF_BASE_SECONDS": 0.001,
     "GIVE_BACK_SECONDS": 60,
     "RENEWAL_SECONDS": 0.2,
-    "TICK_SECONDS": float(os.environ.get("TEST_TICK_SECONDS", "5")),
     "ROUTES": {"here": "inbox"},
+    **json.loads(os.environ.get("TEST_QUEUES", "{}")),
 }

@@ -1,15 +1,17 @@
 """Drainers that die, stop, or lose their connection: nothing is lost, nothing counts twice, only the guilty pay."""
 
+import json
 import signal
 
 import pytest
 from django.db import connection
 
-from deadletters.models import DeadLetter
+from deadletters.models import DeadLetter, DeadLetterDeath
 from queues import NewMessage, send, send_many
 from queues.models import DeliveryLogEntry, InboxMessage
 from queues.words.outcomes import Cause
 from tests.worker.conftest import eventually
+from tests.worker.shop.faults import VICTIM
 
 GOOD = [f"{n:02}" for n in range(20)]
 
@@ -92,6 +94,59 @@ def test_a_handler_past_its_time_limit_ends_its_process_and_is_worker_lost(shop)
     assert shop.effects() == GOOD
 
 
+def test_a_handler_stuck_in_code_that_lets_no_thread_run_ends_its_process_too(shop):
+    send("test.Stuck", "stuck")
+    send_good()
+
+    codes = shop.drain_to_the_end(TEST_QUEUES=json.dumps({"TIME_LIMIT_SECONDS": 0.5}))
+
+    assert codes == [1, 0]
+    assert DeadLetter.objects.get().cause == Cause.WORKER_LOST
+    assert shop.starts("test.Stuck") == ["stuck"]
+    assert shop.effects() == GOOD
+    assert "in stuck" in shop.log(0), "where it was stuck is said"
+
+
+def test_a_handler_that_asks_for_too_much_memory_fails_and_takes_nobody_with_it(shop):
+    send("test.Hungry", "hungry")
+    send_good()
+
+    assert shop.drain_to_the_end() == [0]
+
+    letter = DeadLetter.objects.get()
+    assert (letter.cause, letter.attempts_when_dlq) == (Cause.BUDGET_SPENT, 3)
+    assert len(shop.starts("test.Hungry")) == 3
+    assert shop.effects() == GOOD
+
+
+def test_a_lost_last_run_keeps_the_failure_that_was_reported_before_it(shop):
+    send("test.FailKill", "fails")
+
+    codes = shop.drain_to_the_end()
+
+    assert codes == [-signal.SIGKILL, 0]
+    letter = DeadLetter.objects.get()
+    assert (letter.cause, letter.attempts_when_dlq) == (Cause.WORKER_LOST, 2)
+    assert letter.error_text.startswith("exceeded retry limit")
+    assert "the reported failure" in DeadLetterDeath.objects.get().last_reported_error
+    logged = DeliveryLogEntry.objects.order_by("id").values_list("outcome", "attempt")
+    assert list(logged) == [("failure", 1), ("worker_lost", 2)]
+
+
+def test_of_one_done_one_rejected_and_one_held_at_the_crash_only_the_last_is_handed_out_again(shop):
+    send("test.Good", "done")
+    send("test.Terminal", "rejected")
+    send("test.Good", VICTIM)
+
+    codes = shop.drain_to_the_end(TEST_KILL_AT="in_handler")
+
+    assert codes == [-signal.SIGKILL, 0]
+    assert shop.effects() == ["done", VICTIM]
+    assert shop.starts("test.Good").count(VICTIM) == 2
+    assert DeadLetter.objects.get().cause == Cause.TERMINAL
+    assert not InboxMessage.objects.exists()
+
+
 def test_a_stopped_drainer_that_wakes_after_its_lease_leaves_no_effect(shop):
     send("test.Gate", "gate")
     first = shop.drainer()
@@ -108,18 +163,6 @@ def test_a_stopped_drainer_that_wakes_after_its_lease_leaves_no_effect(shop):
     assert first.wait(60) == 0
     assert shop.effects() == ["gate"]
     assert not DeadLetter.objects.exists()
-
-
-def test_a_lease_is_renewed_while_its_handler_runs(shop):
-    send("test.Gate", "gate")
-    shop.drainer()
-    eventually(lambda: shop.starts("test.Gate"), "the start")
-    before = InboxMessage.objects.get().lease_expiry
-
-    eventually(lambda: InboxMessage.objects.get().lease_expiry > before, "a renewal")
-
-    shop.gate.touch()
-    eventually(lambda: shop.effects() == ["gate"], "the effect")
 
 
 def test_a_handler_that_kills_its_connection_is_charged_and_its_neighbours_are_not(shop):

@@ -1,43 +1,22 @@
 """Drainers of the outbox and of perspectives that die: the same accounts as the inbox's."""
 
 import signal
-from contextlib import contextmanager
 
-import psycopg
 import pytest
-from django.db import connection
 
 from deadletters.models import DeadLetter
 from queues import append_event, publish
 from queues.models import DeliveryLogEntry, InboxMessage, OutboxMessage, PerspectiveCursor, PerspectiveEvent
 from queues.words.outcomes import Cause
-from tests.worker.conftest import database_url, eventually, subscribe_the_shop
+from tests.worker.conftest import eventually, is_publishing, publishing_hangs, subscribe_the_shop
 
 OUTBOX = "wh_outbox"
 
 
-@contextmanager
-def hanging(message_id):
-    """Let whoever publishes this message wait: its id is being remembered by a transaction that does not end."""
-    with psycopg.connect(database_url()) as other:
-        other.execute("INSERT INTO wh_message_deduplication (message_id) VALUES (%s)", [message_id])
-        yield
-        other.rollback()
-
-
-def is_hanging():
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            " AND query LIKE '%wh_message_deduplication%'"
-        )
-        return cursor.fetchone()[0] > 0
-
-
 def kill_while_publishing(shop, message_id):
-    with hanging(message_id):
+    with publishing_hangs(message_id):
         process = shop.drainer("outbox")
-        eventually(is_hanging, "the message is being published")
+        eventually(is_publishing, "the message is being published")
         process.send_signal(signal.SIGKILL)
         assert process.wait(60) == -signal.SIGKILL
 

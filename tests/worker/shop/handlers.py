@@ -1,6 +1,7 @@
 """Handlers that the worker tests drive: each writes a line for a start, and a row for its effect."""
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -47,6 +48,29 @@ def hang(message):
         time.sleep(0.05)
 
 
+@handles("test.Stuck", max_attempts=1)
+def stuck(message):
+    """Match an expression that takes for ever, in C code that lets no other thread run."""
+    _started(message)
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+@handles("test.FailKill", max_attempts=2)
+def fail_then_kill(message):
+    """Report a failure, and take the process the next time."""
+    _started(message)
+    if message.meta.attempts == 1:
+        raise ValueError("the reported failure")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@handles("test.Hungry", max_attempts=3)
+def hungry(message):
+    """Ask for more memory than there is."""
+    _started(message)
+    bytearray(1 << 62)
+
+
 @handles("test.Cut", max_attempts=2)
 def cut(message):
     _started(message)
@@ -77,10 +101,12 @@ def plain_gate(message):
     _effect(message)
 
 
-@projects("test_totals", "test.Added", "test.KillAdded", max_attempts=2, after_death="continue")
+@projects("test_totals", "test.Added", "test.GateAdded", "test.KillAdded", max_attempts=2, after_death="continue")
 def add(message):
     _started(message)
     _effect(message)
+    if message.type == "test.GateAdded":
+        _wait_at_the_gate()
     if message.type == "test.KillAdded":
         os.kill(os.getpid(), signal.SIGKILL)
 
