@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -19,14 +20,20 @@ from queues.words.dead_letters import DeadLetterStore
 from queues.words.errors import InvalidSetting
 from queues.words.outcomes import Budget, Classifier
 from queues.words.payloads import PayloadLimits
+from queues.words.redaction import mask
 from queues.words.sources import SHORT_NAMES
 
 Caps = int | None | Mapping[str, int | None]
 """One value for all sources, or a mapping of "inbox", "outbox" and "perspectives"; one left out has the default."""
 
 LOG_MODES = ("off", "failures", "all")
-TRANSPORTS: Mapping[str, str] = {"inbox": "queues.transports.inbox.InboxTransport"}
+TRANSPORTS: Mapping[str, str] = {
+    "inbox": "queues.transports.inbox.InboxTransport",
+    "kombu": "queues.transports.kombu.KombuTransport",
+}
 """What can publish outbox messages, by the name that ROUTES uses."""
+TRANSPORT_OPTIONS: Mapping[str, tuple[str, ...]] = {"inbox": (), "kombu": ("url", "queue")}
+BROKER_SCHEMES = ("amqp", "amqps", "pyamqp", "redis", "rediss", "redis+socket", "sentinel", "memory")
 
 
 def _default_run_dir() -> Path:
@@ -71,8 +78,9 @@ class Conf:
     service: str = "queues"
     generation: str = "unversioned"
     """The deployed build."""
-    routes: Mapping[str, str] = field(default_factory=dict)
-    """Destination of the outbox, or a pattern with * and ?, to the name of its transport."""
+    routes: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    """Destination of the outbox, or a pattern with * and ?, to its transport: the name, or {"transport": the name}
+    with options of it: of kombu `url` (default: Celery's broker) and `queue` (default: the destination)."""
     run_dir: Path = field(default_factory=_default_run_dir)
     """Folder on this host where drainers note what they run; must survive their crash."""
     lease_seconds: float = 30
@@ -85,6 +93,8 @@ class Conf:
     backoff_max_seconds: float = 300
     circuit_failures: int = 3
     """Times in a row that a destination is not ready before its circuit opens."""
+    transport_timeout_seconds: float = 5
+    """How long a broker is waited for, to connect and to confirm."""
     transport_patience_seconds: float = 3 * 24 * 3600
     """An older outbox message whose destination is not ready fails by its budget, like any other."""
     tick_seconds: float = 5
@@ -100,6 +110,8 @@ class Conf:
     group_ms: float = 50
     drain_seconds: float = 10
     drains_per_source: int = field(default_factory=lambda: os.cpu_count() or 1)
+    receive_batch: int = 100
+    """Messages of a broker that are stored, and acknowledged, at once."""
     max_attempts: Caps = 10
     max_delays: Caps = 100
     min_attempts_override: Caps = None
@@ -174,9 +186,30 @@ def _check_routes(routes: object) -> None:
     known = ", ".join(sorted(TRANSPORTS))
     if not isinstance(routes, Mapping):
         raise InvalidSetting("ROUTES", routes, f"a mapping of destinations to transports: {known}")
-    for destination, transport in routes.items():
-        if not isinstance(destination, str) or not destination or transport not in list(TRANSPORTS):
-            raise InvalidSetting("ROUTES", {destination: transport}, f"destinations with a known transport: {known}")
+    for destination, route in routes.items():
+        name, options = route_of(route)
+        if not isinstance(destination, str) or not destination or name not in list(TRANSPORTS):
+            raise InvalidSetting("ROUTES", mask({destination: route}), f"destinations with a known transport: {known}")
+        _check_options(destination, str(name), options)
+
+
+def route_of(route: object) -> tuple[object, Mapping[str, Any]]:
+    """Return a route's transport and its options."""
+    if not isinstance(route, Mapping):
+        return route, {}
+    return route.get("transport"), {name: value for name, value in route.items() if name != "transport"}
+
+
+def _check_options(destination: str, transport: str, options: Mapping[str, Any]) -> None:
+    known = TRANSPORT_OPTIONS[transport]
+    for name, value in options.items():
+        if name not in known or not isinstance(value, str) or not value:
+            want = f"{' or '.join(known) or 'without options'} of the transport {transport}, as text"
+            raise InvalidSetting(f"ROUTES[{destination!r}]", mask({name: value}), want)
+    url = options.get("url", "")
+    if url and urlsplit(url).scheme not in BROKER_SCHEMES:
+        want = f"a URL that starts with {', '.join(f'{scheme}://' for scheme in BROKER_SCHEMES)}"
+        raise InvalidSetting(f"ROUTES[{destination!r}]", mask({"url": url}), want)
 
 
 def _check_whole(name: str, value: object, *, least: int, most: int) -> None:
@@ -201,8 +234,10 @@ _POSITIVE = (
     "backoff_base_seconds",
     "backoff_max_seconds",
     "circuit_failures",
+    "transport_timeout_seconds",
     "transport_patience_seconds",
     "tick_seconds",
+    "receive_batch",
     "claim_batch",
     "claim_per_stream",
     "claim_bytes",

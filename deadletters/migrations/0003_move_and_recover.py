@@ -30,6 +30,9 @@ class Migration(migrations.Migration):
                 DROP FUNCTION dead_letter_joined_error(text, text);
             """,
         ),
+        run(
+            'broker_v1', folder=HERE, reverse='DROP FUNCTION keep_broker_letters(jsonb, bytea[], uuid, text, timestamptz)'
+        ),
         *of_each_table('emit_v1', 'DROP FUNCTION emit_{{work}}(wh_dead_letters, timestamptz)'),
         run(
             'recover_v1',

@@ -12,7 +12,7 @@ from uuid_utils.compat import uuid7
 from deadletters.models import DeadLetter, RecoveryStatus
 from deadletters.words.fingerprints import fingerprint
 from queues.conf import conf
-from queues.words.dead_letters import Death, Settlement
+from queues.words.dead_letters import Death, Settlement, Unreceivable
 from queues.words.outcomes import Cause, FailureReason, OutcomeKind
 from queues.words.sources import PERSPECTIVES
 
@@ -55,6 +55,19 @@ class Store:
         letters = letters.filter(source_table=PERSPECTIVES).exclude(recovery_status=RecoveryStatus.RECOVERED)
         return {UUID(event) for event in letters.values_list(KT("source_row__event_id"), flat=True) if event}
 
+    def keep(self, unreceivable: Sequence[Unreceivable]) -> None:
+        """Write a letter with the source `broker` for each, unless there is one of its id."""
+        if not unreceivable:
+            return
+        first = unreceivable[0]
+        letters = json.dumps([_letter(one) for one in unreceivable])
+        bodies = [one.body for one in unreceivable]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT keep_broker_letters(%s, %s::bytea[], %s, %s)",
+                [letters, bodies, first.instance_id, first.generation],
+            )
+
     def is_dead(self, source: str, source_ids: Sequence[UUID]) -> set[UUID]:
         """Return which of these messages have a letter that is not recovered."""
         letters = DeadLetter.objects.filter(source_table=source, source_id__in=source_ids, superseded_by=None)
@@ -90,6 +103,25 @@ def _move(death: Death) -> dict[str, Any]:
         "last_reported_error": death.last_reported,
         "attempts": death.attempts,
         "holds": death.holds,
+        "fingerprint": known.value,
+        "fingerprint_version": known.version,
+    }
+
+
+def _letter(one: Unreceivable) -> dict[str, Any]:
+    reason = FailureReason.SERIALIZATION_ERROR
+    known = fingerprint(one.failure.text, cause=Cause.UNREADABLE, reason=reason)
+    return {
+        "dead_letter_id": str(uuid7()),
+        "source_id": str(one.message_id),
+        "stream_id": str(one.stream_id) if one.stream_id else None,
+        "message_type": one.message_type,
+        "destination": one.queue,
+        "event_data": one.shown,
+        "metadata": one.metadata,
+        "failure_reason": int(reason),
+        "error_text": one.failure.text,
+        "cause": str(Cause.UNREADABLE),
         "fingerprint": known.value,
         "fingerprint_version": known.version,
     }

@@ -60,7 +60,7 @@ _TO_OUTBOX = f"INSERT INTO wh_outbox ({_COLUMNS}, destination) {_VALUES.format(o
 @transaction.atomic
 def insert(rows: Sequence[Row]) -> set[UUID]:
     """Store messages in the inbox and return the ids that are new; an id seen before stores nothing."""
-    fresh = _remember([row.message_id for row in rows if row.chosen_id])
+    fresh = remember([row.message_id for row in rows if row.chosen_id])
     new = [row for row in rows if not row.chosen_id or row.message_id in fresh]
     if not new:
         return set()
@@ -78,7 +78,8 @@ def _insert(statement: str, rows: Sequence[Mapping[str, Any]]) -> set[UUID]:
         return {row[0] for row in cursor.fetchall()}
 
 
-def _remember(message_ids: Sequence[UUID]) -> set[UUID]:
+def remember(message_ids: Sequence[UUID]) -> set[UUID]:
+    """Note the ids as seen, and return those that had not been."""
     if not message_ids:
         return set()
     with connection.cursor() as cursor:

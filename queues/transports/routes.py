@@ -1,11 +1,11 @@
 """Which transport publishes to a destination."""
 
 from fnmatch import fnmatchcase
-from functools import cache
+from typing import Any
 
 from django.utils.module_loading import import_string
 
-from queues.conf import TRANSPORTS, conf
+from queues.conf import TRANSPORTS, conf, route_of
 from queues.transports.base import Transport
 from queues.words.errors import NoRoute
 
@@ -23,7 +23,7 @@ def transport_to(destination: str | None) -> Transport:
     return _transport(routes[max(matching, key=len)])
 
 
-@cache
-def _transport(name: str) -> Transport:
-    made: Transport = import_string(TRANSPORTS[name])()
+def _transport(route: Any) -> Transport:
+    name, options = route_of(route)
+    made: Transport = import_string(TRANSPORTS[str(name)])(**options)
     return made

@@ -66,6 +66,7 @@ _CLASSES: Mapping[FailureReason | None, str] = {
 }
 """Classes as package.Name: the modules inside a package move between its versions."""
 
+_AWAY = {FailureReason.TRANSPORT_NOT_READY, FailureReason.TRANSPORT_EXCEPTION, FailureReason.THROTTLED}
 _BY_CLASS = {name: reason for reason, names in _CLASSES.items() for name in names.split()}
 _DJANGO_CONNECTION = {"django.db.utils.OperationalError", "django.db.utils.InterfaceError"}
 
@@ -85,6 +86,12 @@ def by_class(exc: BaseException) -> Classification | None:
         if name in _BY_CLASS:
             return _retried(_BY_CLASS[name])
     return None
+
+
+def is_away(exc: BaseException) -> bool:
+    """Say whether the exception's class means that another side is out of reach, or takes nothing now."""
+    known = by_class(exc)
+    return known is not None and known.reason in _AWAY
 
 
 def by_connection(exc: BaseException) -> Classification | None:

@@ -40,6 +40,25 @@ class Settlement:
     due_in: timedelta | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unreceivable:
+    """One message of a broker's queue that no inbox can take: its exact bytes, what is shown of them, and why.
+
+    `shown` and `metadata` are JSON.
+    """
+
+    message_id: UUID
+    message_type: str
+    queue: str
+    stream_id: UUID | None
+    body: bytes
+    shown: str
+    metadata: str
+    failure: Failure
+    instance_id: UUID
+    generation: str
+
+
 class DeadLetterStore(Protocol):
     """Named by the setting DEAD_LETTER_STORE. Every method runs in the caller's transaction."""
 
@@ -60,3 +79,6 @@ class DeadLetterStore(Protocol):
     def is_dead(self, source: str, source_ids: Sequence[UUID]) -> set[UUID]:
         """Return which of these messages have a letter that is not recovered."""
         ...
+
+    def keep(self, unreceivable: Sequence[Unreceivable]) -> None:
+        """Keep messages of a broker that never got into a queue of ours; one whose letter there is changes nothing."""

@@ -58,6 +58,18 @@ class NoRoute(QueuesError):
         self.destination = destination
 
 
+class DestinationMissing(QueuesError):
+    """There is no such queue at the broker."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(f'there is no queue "{queue}" at the broker: whoever receives from it declares it')
+        self.queue = queue
+
+
+class Unpublishable(QueuesError):
+    """The broker cannot carry the message."""
+
+
 class NotReady(QueuesError):
     """The destination cannot take messages now, through no fault of the message.
 

@@ -136,10 +136,10 @@ def stream_uuid(stream: str | UUID | None) -> UUID | None:
     """Return a stream's id: a UUID as it is, any other name by a fixed rule."""
     if stream is None or isinstance(stream, UUID):
         return stream
-    return _as_uuid(stream) or uuid5(STREAM_NAMESPACE, stream)
+    return as_uuid(stream) or uuid5(STREAM_NAMESPACE, stream)
 
 
-def _as_uuid(text: object) -> UUID | None:
+def as_uuid(text: object) -> UUID | None:
     """Read a UUID in its usual form only; UUID() takes others, which are names here."""
     return UUID(text) if isinstance(text, str) and _UUID.fullmatch(text) else None
 
@@ -168,13 +168,13 @@ def _own(document: Mapping[str, Any], exact: Mapping[str, bytes]) -> NewMessage:
     if "type" not in document or "payload" not in exact:
         raise InvalidMessage('"type" and "payload" are required')
     given = document.get("id")
-    if given is not None and _as_uuid(given) is None:
+    if given is not None and as_uuid(given) is None:
         raise InvalidMessage('"id" must be a UUID')
     return NewMessage(
         type=document["type"],
         payload=document.get("payload"),
         raw=exact["payload"],
-        id=_as_uuid(given),
+        id=as_uuid(given),
         headers=document.get("headers", {}),
         stream=document.get("stream"),
         delay=_seconds(document.get("delay_seconds", 0)),
@@ -202,7 +202,7 @@ def _event(document: Mapping[str, Any], exact: Mapping[str, bytes]) -> NewMessag
         type=document["type"],
         payload=document.get("data"),
         raw=raw,
-        id=_as_uuid(document["id"]) or uuid5(STREAM_NAMESPACE, identity),
+        id=as_uuid(document["id"]) or uuid5(STREAM_NAMESPACE, identity),
         headers={"ce-id": document["id"], "ce-source": document["source"], **others},
         stream=document.get("partitionkey"),
     )

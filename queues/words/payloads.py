@@ -87,7 +87,7 @@ def encode_bytes(raw: bytes, *, limits: PayloadLimits) -> Encoded:
     except PayloadUnreadable as exc:
         raise InvalidMessage(f"the payload is not readable: {exc.reason}") from exc
     if len(raw) > limits.offload_bytes:
-        return Encoded(json=_stub(raw), raw=raw, size=len(raw))
+        return Encoded(json=stub_of(raw), raw=raw, size=len(raw))
     if parser.loses or not _is_storable(text, value):
         return Encoded(json=_rendering(value), raw=raw, size=len(raw))
     return Encoded(json=text, raw=raw if parser.restyles else None, size=len(raw))
@@ -251,7 +251,8 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def _stub(raw: bytes) -> str:
+def stub_of(raw: bytes) -> str:
+    """Return what stands in the JSON column where only the bytes are kept: how many, and how they begin."""
     preview = bounded(raw[: _PREVIEW * 4].decode("utf-8", "replace"), _PREVIEW)
     return json.dumps({MARK: f"only the bytes are kept: {len(raw):,}", "preview": preview})
 

@@ -14,6 +14,7 @@ from queues.conf import conf
 from queues.models import DeliveryLogEntry, InboxMessage, OutboxMessage
 from queues.testing import drain
 from queues.transports.inbox import InboxTransport
+from queues.transports.routes import transport_to
 from queues.words.errors import InvalidSetting
 from queues.words.outcomes import Cause, OutcomeKind
 
@@ -257,21 +258,52 @@ def test_a_row_that_a_sql_writer_inserts_is_published(sql):
     assert "has no destination" in OutboxMessage.objects.get().error
 
 
-@pytest.mark.django_db
-def test_a_destination_itself_wins_over_patterns_and_the_longest_pattern_over_others(routes, monkeypatch):
-    monkeypatch.setattr("queues.transports.routes._transport", lambda name: name)
-    monkeypatch.setattr("queues.conf.TRANSPORTS", {"a": "", "b": "", "c": ""})
-    from queues.transports.routes import transport_to
+def test_a_destination_itself_wins_over_patterns_and_the_longest_pattern_over_others(routes):
+    routes({name: {"transport": "kombu", "queue": name} for name in ("*", "billing.*", "billing.eu")})
 
-    routes({"*": "a", "billing.*": "b", "billing.eu": "c"})
-
-    assert [transport_to(name) for name in ("orders", "billing.us", "billing.eu")] == ["a", "b", "c"]
+    found = [transport_to(name).queue for name in ("orders", "billing.us", "billing.eu")]
+    assert found == ["*", "billing.*", "billing.eu"]
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("given", [{"orders": "pigeon"}, {"": "inbox"}, {7: "inbox"}, ["orders"], {"orders": []}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"orders": "pigeon"},
+        {"": "inbox"},
+        {7: "inbox"},
+        ["orders"],
+        {"orders": []},
+        {"orders": {"url": "redis://"}},
+        {"orders": {"transport": "inbox", "url": "redis://"}},
+        {"orders": {"transport": "kombu", "url": "http://ann:hunter2@host/"}},
+        {"orders": {"transport": "kombu", "url": 7}},
+        {"orders": {"transport": "kombu", "queue": ""}},
+        {"orders": {"transport": "kombu", "exchange": "x"}},
+        {"orders": {"transport": "pigeon", "url": "amqp://ann:hunter2@host/"}},
+    ],
+)
 def test_routes_that_cannot_be_used_stop_the_start(routes, given):
     routes(given)
 
-    with pytest.raises(InvalidSetting, match="ROUTES"):
+    with pytest.raises(InvalidSetting, match="ROUTES") as refused:
         conf()
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.django_db
+def test_scope_kind_and_flags_of_a_row_cross_to_the_inbox(sql):
+    sql(
+        "INSERT INTO wh_outbox (message_id, message_type, event_data, destination, scope, is_event, flags)"
+        " VALUES (gen_random_uuid(), 'test.Paid', '1', 'orders', '{\"tenant\": 7}', true, 5)"
+    )
+    drain(OUTBOX)
+
+    row = InboxMessage.objects.get()
+    assert (json.loads(row.scope), row.is_event, row.flags) == ({"tenant": 7}, True, 5)
+
+
+@pytest.mark.django_db
+def test_a_cap_of_delays_is_stored_with_the_message():
+    publish("test.Paid", 1, destination="orders", max_delays=7)
+
+    assert OutboxMessage.objects.get().max_delays == 7
