@@ -1,6 +1,7 @@
-# run: the product with everything it needs.  test, lint: what the gate checks.  bench: throughput.  clean: start over.
+# run: the product with everything it needs.  test, lint: what the gate checks.  clean: start over.
+# bench: throughput.  soak: 200,000 messages while workers are killed.
 .DEFAULT_GOAL := run
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench soak clean
 
 PYTHONS = python3 python3.13 python3.12 python3.11
 PY = .venv/bin/python
@@ -24,6 +25,9 @@ lint: $(INSTALLED)
 
 bench: $(INSTALLED)
 	@$(SERVICES) $(PY) -m tests.bench.throughput
+
+soak: $(INSTALLED)
+	@$(SERVICES) $(PY) -m tests.bench.soak $(ARGS)
 
 clean:
 	rm -rf .venv .venv-newest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

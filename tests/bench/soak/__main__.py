@@ -1,0 +1,47 @@
+"""Send, drain under kills, and look whether all adds up: `make soak`. Wants an empty database, and migrates it."""
+
+import json
+import os
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import django
+from django.core.management import call_command
+
+
+def main() -> None:
+    """Print one JSON line and OK or FAILED; the exit code says it too."""
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="deadletters-soak-") as folder:
+        os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.bench.soak.settings", "SOAK_FOLDER": folder}
+        django.setup()
+        call_command("migrate", verbosity=0)
+        result = _soak(options, Path(folder))
+    print(json.dumps(result))  # noqa: T201 - this is its output
+    print("FAILED" if result["faults"] else "OK")  # noqa: T201
+    sys.exit(bool(result["faults"]))
+
+
+def _options() -> Namespace:
+    parser = ArgumentParser(prog="python -m tests.bench.soak", description=__doc__)
+    parser.add_argument("--count", type=int, default=200_000, help="messages")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--kill-seconds", type=float, default=10, help="one worker is killed so often")
+    parser.add_argument("--deadline-seconds", type=float, default=3600)
+    parser.add_argument("--celery", action="store_true", help="Celery workers, not manage.py drain all")
+    return parser.parse_args()
+
+
+def _soak(options: Namespace, folder: Path) -> dict[str, object]:
+    from tests.bench.soak.run import Soak
+    from tests.bench.soak.workers import CELERY, COMMAND, Workers
+
+    workers = Workers(command=CELERY if options.celery else COMMAND, count=options.workers, folder=folder)
+    soak = Soak(count=options.count, workers=workers, folder=folder, deadline_seconds=options.deadline_seconds)
+    return soak.run(soak.every_seconds(options.kill_seconds))
+
+
+if __name__ == "__main__":
+    main()
