@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from deadletters.models import DeadLetter
 from deadletters.queries.live import WORK, pauses_in_force
 from deadletters.words.filters import StreamCursor, StreamFilter
+from queues import stats
 from queues.models import CircuitState, Destination, PauseKind, PerspectiveSubscription, SourcePause, Stream
 from queues.store.live import clock, count_in_flight, rows_behind
 from queues.words.sources import PERSPECTIVES, SOURCES, STOPPED_UNTIL, Queue
@@ -27,13 +28,14 @@ MAX_ERROR = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class Depth:
-    """What is in one source: due, delayed, stopped and in flight, each at most COUNT_CAP + 1.
+    """What is in one source: `depth` exactly; due, delayed, stopped and in flight, each at most COUNT_CAP + 1.
 
     `oldest_due_at`: since when the message has been due that waits longest. `pauses` covers the source itself and
     parts of it.
     """
 
     source: str
+    depth: int
     due: int
     delayed: int
     stopped: int
@@ -76,17 +78,18 @@ class StreamPage:
 
 def depths() -> Sequence[Depth]:
     """Return what is in each source."""
-    now, pauses = clock(), pauses_in_force()
-    return [_depth(source, now, [pause for pause in pauses if pause.source == source]) for source in SOURCES]
+    now, pauses, depth = clock(), pauses_in_force(), stats.depths()
+    return [_depth(source, depth[source], now, [row for row in pauses if row.source == source]) for source in SOURCES]
 
 
-def _depth(source: str, now: datetime, pauses: Sequence[SourcePause]) -> Depth:
+def _depth(source: str, depth: int, now: datetime, pauses: Sequence[SourcePause]) -> Depth:
     rows: QuerySet[Any] = WORK[source]._default_manager.filter(processed_at=None)
     due = rows.filter(scheduled_for__lte=now)
     first = due.order_by("scheduled_for", "position").values_list("scheduled_for", flat=True).first()
     queues = _queues_of(source)
     return Depth(
         source=source,
+        depth=depth,
         due=_capped(due),
         delayed=_capped(rows.filter(scheduled_for__gt=now, scheduled_for__lt=STOPPED_UNTIL)),
         stopped=_capped(rows.filter(scheduled_for__gte=STOPPED_UNTIL)),

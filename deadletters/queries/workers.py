@@ -156,8 +156,11 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _names(text: str | None) -> Sequence[str]:
-    """Read a list of names, or the names of an object."""
+    """Read a list of names, or the names of an object; of anything else none."""
     if not text or len(text) > _MAX_LIST or depth_of(text) > 3:
         return ()
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return ()
     return [name for name in value if isinstance(name, str)] if isinstance(value, list | dict) else ()
