@@ -10,6 +10,9 @@ LANGUAGE sql STABLE AS $$
      WHERE '{{work}}' = 'wh_outbox' AND d.state <> 'closed'
 $$;
 
+-- A lane is a range of one index, compared and ordered by all its columns, so that no other index fits: one by due
+-- time alone would be read through the rows of every other lane.
+
 -- Lanes in which rows without a stream wait, in order from p_after on (NULL = the first), p_limit at most; `is_due`:
 -- one of the rows is. One step in the index for each lane, however many rows wait in it.
 CREATE FUNCTION due_lanes_{{work}}(p_after text, p_limit integer, p_now timestamptz DEFAULT clock_timestamp())
@@ -25,9 +28,12 @@ RETURNS TABLE (lane text, is_due boolean) LANGUAGE sql STABLE AS $$
                 ORDER BY {{lane}} LIMIT 1) n
          WHERE l.number < p_limit
     )
-    SELECT l.lane, EXISTS (
-               SELECT FROM {{work}} w
-                WHERE w.stream_id IS NULL AND w.processed_at IS NULL AND {{lane}} = l.lane AND w.scheduled_for <= p_now)
+    SELECT l.lane, coalesce((
+               SELECT true FROM {{work}} w
+                WHERE w.stream_id IS NULL AND w.processed_at IS NULL
+                  AND ({{lane}}, w.scheduled_for) >= (l.lane, '-infinity')
+                  AND ({{lane}}, w.scheduled_for) <= (l.lane, p_now)
+                ORDER BY {{lane}}, w.scheduled_for, w.position LIMIT 1), false)
       FROM lanes l
      ORDER BY l.lane
 $$;
@@ -176,10 +182,12 @@ BEGIN
             SELECT f.* FROM unnest(v_from) AS l(lane) CROSS JOIN LATERAL (
                    SELECT w.{{id}} AS message_id, w.started_at, w.lease_token IS NOT NULL AS lapsed
                      FROM {{work}} w
-                    WHERE w.stream_id IS NULL AND w.processed_at IS NULL AND {{lane}} = l.lane
-                      AND w.scheduled_for <= p_now AND (w.lease_expiry IS NULL OR w.lease_expiry <= p_now)
+                    WHERE w.stream_id IS NULL AND w.processed_at IS NULL
+                      AND ({{lane}}, w.scheduled_for) >= (l.lane, '-infinity')
+                      AND ({{lane}}, w.scheduled_for) <= (l.lane, p_now)
+                      AND (w.lease_expiry IS NULL OR w.lease_expiry <= p_now)
                       AND (w.only_generation IS NULL OR w.only_generation = p_generation)
-                    ORDER BY w.scheduled_for, w.position
+                    ORDER BY {{lane}}, w.scheduled_for, w.position
                     LIMIT v_quota
                       FOR UPDATE SKIP LOCKED) f
              LIMIT v_left
