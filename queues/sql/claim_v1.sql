@@ -60,7 +60,7 @@ CREATE FUNCTION claim_{{work}}(
     message_id uuid, "position" bigint, stream_id uuid, message_type varchar, attempts integer, delays integer,
     releases integer, life integer, suspect boolean, failure_reason integer, max_attempts integer, max_delays integer,
     dead_letter_id uuid, body_bytes integer, lapsed boolean, was_started boolean
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql{{planned}} AS $$
 #variable_conflict use_column
 DECLARE
     v_trying text[] := '{}';
@@ -220,7 +220,7 @@ END $$;
 -- another build) is looked at again after a while, lest it crowd the others out of each claim.
 -- Locks: stream rows in stream_id order. The rows are read after the lock, by a second snapshot.
 CREATE FUNCTION release_streams_{{work}}(p_queue text, p_token uuid, p_streams uuid[]) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql{{planned}} AS $$
 DECLARE
     v_held uuid[];
 BEGIN
@@ -265,7 +265,7 @@ END $$;
 
 -- Gives back what of a batch was not run: nothing is counted. Rows that are gone or taken over are left alone.
 CREATE FUNCTION release_{{work}}(p_queue text, p_token uuid, p_messages uuid[], p_streams uuid[]) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql{{planned}} AS $$
 BEGIN
     PERFORM release_streams_{{work}}(p_queue, p_token, p_streams);
     UPDATE {{work}} w SET lease_token = NULL, lease_expiry = NULL, instance_id = NULL, started_at = NULL
@@ -275,7 +275,7 @@ END $$;
 -- Says whether every message and stream is still held under p_token, and locks them: streams by id, then rows
 -- by position. False = the claim is lost; the caller rolls its whole group back.
 CREATE FUNCTION fence_{{work}}(p_queue text, p_token uuid, p_messages uuid[], p_streams uuid[]) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql{{planned}} AS $$
 DECLARE
     v_streams integer;
     v_rows integer;
@@ -294,7 +294,7 @@ END $$;
 -- Extends the leases held under p_token to p_lease from now. Rows that a recording holds are skipped: they
 -- need no lease any more. Returns how many leases were extended.
 CREATE FUNCTION renew_{{work}}(p_queue text, p_token uuid, p_messages uuid[], p_streams uuid[], p_lease interval)
-RETURNS integer LANGUAGE plpgsql AS $$
+RETURNS integer LANGUAGE plpgsql{{planned}} AS $$
 DECLARE
     v_streams integer;
     v_rows integer;

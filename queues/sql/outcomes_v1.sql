@@ -5,7 +5,7 @@
 -- delays, releases, due_in_ms, error, failure_detail, failure_reason, failed}: the counts are absolute;
 -- due_in_ms counts from the database clock; without `failed` the last failure is kept, but no loss: this run reported. The caller has fenced
 -- the group in this transaction, so rows are addressed by id. Returns the number of rows written.
-CREATE FUNCTION record_{{work}}(p_done uuid[], p_changes jsonb) RETURNS integer LANGUAGE plpgsql AS $$
+CREATE FUNCTION record_{{work}}(p_done uuid[], p_changes jsonb) RETURNS integer LANGUAGE plpgsql{{planned}} AS $$
 DECLARE
     v_done integer;
     v_changed integer;
@@ -40,7 +40,7 @@ END $$;
 
 -- Records, under the claim, that one message starts alone: the run is charged before its handler runs.
 -- Returns whether the claim was still held.
-CREATE FUNCTION start_{{work}}(p_queue text, p_token uuid, p_message uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION start_{{work}}(p_queue text, p_token uuid, p_message uuid) RETURNS boolean LANGUAGE plpgsql{{planned}} AS $$
 BEGIN
     UPDATE {{work}} w SET attempts = w.attempts + 1, started_at = clock_timestamp()
      WHERE w.{{id}} = p_message AND (w.lease_token = p_token OR EXISTS (

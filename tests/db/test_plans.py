@@ -62,6 +62,30 @@ def test_a_claim_among_100_000_rows_reads_by_index_and_only_what_it_takes(table,
     assert by_index <= (BATCH // 2) * PER_STREAM + 4 * BATCH
 
 
+@pytest.mark.parametrize(("table", "queue", "stream"), CASES)
+def test_a_claim_that_was_planned_on_an_empty_table_still_reads_by_index_when_rows_have_come(table, queue, stream, sql):
+    """A drainer keeps its plans; no statistics tell it that the table has grown."""
+
+    def claim():
+        statement = f"SELECT message_id FROM claim_{table}(%s, gen_random_uuid(), %s, 20, 5, '30 s')"
+        token = uuid.uuid4()
+        ids = [row["message_id"] for row in sql(statement, queue, token)]
+        sql(f"SELECT record_{table}(%s, '[]')", ids)
+        sql(f"SELECT release_{table}(%s, %s, %s, '{{}}')", queue, token, ids)
+        return ids
+
+    sql(f"ANALYZE {table}")
+    for _ in range(8):
+        claim()
+    sql(WAITING[table].replace("100000", "5000").replace("{stream}", stream).replace("%", "%%"))
+    sql("SELECT admit_arrivals(%s, 200000)", queue)
+    before = reads_of(table, sql)
+
+    assert claim()
+
+    assert sum(reads_of(table, sql)) - sum(before) < 1000
+
+
 def reads_of(table, sql):
     (row,) = sql("SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = %s::regclass", table)
     return row["seq_tup_read"], row["idx_tup_fetch"]
