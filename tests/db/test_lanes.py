@@ -218,7 +218,10 @@ def test_a_paused_destination_waits_and_others_are_published(delivered):
 
 
 def test_a_paused_type_with_a_long_backlog_costs_the_claims_of_others_nothing(sql):
-    send_many([NewMessage(type="test.Flood", payload=n) for n in range(3000)])
+    sql(
+        "INSERT INTO wh_inbox (message_id, message_type, event_data)"
+        " SELECT gen_random_uuid(), 'test.Flood', '1' FROM generate_series(1, 20000)"
+    )
     send_many([NewMessage(type="test.A", payload=n) for n in range(5)])
     pause(PauseKind.TYPE, "test.Flood")
     sql("ANALYZE wh_inbox")
