@@ -1,12 +1,17 @@
 """Sizes, colours and keys, in a real browser."""
 
+from uuid import UUID
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from deadletters import counting
 from deadletters.models import FailureGroup, Note
+from queues.models import Destination, InboxMessage, ServiceInstance, SourcePause, Stream
 from tests.browser.conftest import sign_in
+from tests.db.rows import write_row
 from tests.factories import a_letter, a_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,7 +50,21 @@ def ugly():
     words = dict.fromkeys(("title", "template", "message_type", "owner", "ticket", "runbook"), LONG)
     FailureGroup.objects.update(**words, state="fixed", fixed_in_generation=LONG, quiet_until_generation=LONG)
     Note.objects.create(group=FailureGroup.objects.get(), text=LONG, author=LONG[:150])
+    queues_in_which_everything_is_long(letter)
     return letter
+
+
+def queues_in_which_everything_is_long(letter):
+    now = timezone.now()
+    write_row("wh_inbox", message_type=LONG, error=LONG, event_data=f'{{"{LONG}": "{LONG}"}}')
+    Stream.objects.create(queue=f"wh_perspective_events:{LONG}", stream_id=UUID(int=1), due_at=now, held_by=letter.pk)
+    Destination.objects.create(name=LONG, state="open", opened_at=now, retry_at=now, failures=10**9, last_error=LONG)
+    for kind, source, value in (("source", "wh_outbox", ""), ("type", "wh_inbox", LONG)):
+        SourcePause.objects.create(source=source, kind=kind, value=value, paused_by=LONG, reason=LONG)
+    metadata = {"generation": LONG, "types": [LONG], "message": {"type": LONG, "attempt": LONG}}
+    ServiceInstance.objects.create(
+        instance_id=UUID(int=1), service_name=LONG, host_name=LONG[:200], process_id=10**9, metadata=metadata
+    )
 
 
 @pytest.mark.parametrize("size", [PHONE, {"width": 768, "height": 1024}, {"width": 1280, "height": 800}])
@@ -65,6 +84,12 @@ def test_no_page_scrolls_sideways(open_page, operator, ugly, size, script):
         "/subjects/",
         f"/subjects/?type={LONG}",
         f"/subject/?type={LONG}&id={LONG}",
+        "/queues/",
+        "/queues/inbox/",
+        f"/queues/inbox/{InboxMessage.objects.get().pk}/",
+        "/queues/streams/",
+        "/queues/destinations/",
+        "/queues/workers/",
         reverse("password_change"),
         "/no",
     ):
@@ -141,7 +166,8 @@ def test_fields_and_buttons_have_names_for_a_screen_reader(open_page, operator, 
     page = open_page()
     sign_in(page, operator.username)
 
-    for address in ("/letters/", f"/letters/{ugly.pk}/"):
+    message = f"/queues/inbox/{InboxMessage.objects.get().pk}/"
+    for address in ("/letters/", f"/letters/{ugly.pk}/", "/queues/", "/queues/inbox/", message, "/queues/streams/"):
         page.goto(address)
         nameless = page.evaluate(
             """[...document.querySelectorAll('input:not([type=hidden]), select, textarea, button')].filter(
