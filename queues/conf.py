@@ -97,6 +97,8 @@ class Conf:
     """How long a broker is waited for, to connect and to confirm."""
     transport_patience_seconds: float = 3 * 24 * 3600
     """An older outbox message whose destination is not ready fails by its budget, like any other."""
+    hold_outbox_types: tuple[str, ...] = ()
+    """Types of outbox messages, or patterns with * and ?, behind whose dead their stream waits."""
     tick_seconds: float = 5
     wakeup_fold_ms: float = 100
     """A process wakes a source at most once in this time; 0 = at every commit."""
@@ -135,6 +137,8 @@ class Conf:
         _check_routes(self.routes)
         if not self.wakeup_fold_ms >= 0:
             raise InvalidSetting("WAKEUP_FOLD_MS", self.wakeup_fold_ms, "0 or more")
+        if isinstance(self.hold_outbox_types, str) or not all(isinstance(t, str) for t in self.hold_outbox_types):
+            raise InvalidSetting("HOLD_OUTBOX_TYPES", self.hold_outbox_types, "a list of types or patterns")
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise InvalidSetting(name.upper(), getattr(self, name), "more than 0")

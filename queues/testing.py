@@ -1,6 +1,7 @@
-"""For tests of handlers: run one on a payload, drain what is due."""
+"""For tests of handlers: run one on a payload, apply an event, drain what is due."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -10,10 +11,10 @@ from queues.conf import conf
 from queues.drainer import Report
 from queues.drainer import drain as _drain
 from queues.words.errors import QueuesError
-from queues.words.handlers import registry
-from queues.words.messages import Message, MessageMeta
+from queues.words.handlers import Handler, registry
+from queues.words.messages import Message, MessageMeta, stream_uuid
 from queues.words.payloads import decode_payload, encode_payload
-from queues.words.sources import INBOX
+from queues.words.sources import INBOX, PERSPECTIVES
 
 
 class NoHandler(QueuesError):
@@ -37,24 +38,50 @@ def run(
     handler = registry.get(message_type)
     if handler is None:
         raise NoHandler(f"no handler is registered for {message_type}")
+    message = _message(handler, INBOX, message_type, payload, attempts=attempts, delays=delays)
+    return handler.function(replace(message, id=message_id or message.id, headers=headers or {}))
+
+
+def apply(
+    perspective: str,
+    event_type: str,
+    data: Any,
+    *,
+    stream: str | UUID = "test",
+    version: int = 1,
+    headers: Mapping[str, str] | None = None,
+) -> object:
+    """Call the perspective's projection on one event as a drainer would hand it over; no cursor is read or moved.
+
+    Raises what the projection raises, and NoHandler when it is not there or does not apply such events.
+    """
+    projection = registry.projection(perspective)
+    if projection is None or event_type not in projection.event_types:
+        raise NoHandler(f"no projection applies {event_type} to {perspective}")
+    message = _message(projection.handler, PERSPECTIVES, event_type, data)
+    meta = replace(message.meta, stream=str(stream), stream_id=stream_uuid(stream), version=version)
+    return projection.handler.function(replace(message, headers=headers or {}, meta=meta))
+
+
+def _message(
+    handler: Handler, source: str, message_type: str, payload: Any, *, attempts: int = 1, delays: int = 0
+) -> Message:
     limits = conf().payload_limits()
     encoded = encode_payload(payload, limits=limits)
     meta = MessageMeta(
         attempts=attempts,
         delays=delays,
         life=1,
-        source=INBOX,
+        source=source,
         position=0,
         stream=None,
         stream_id=None,
         sent_at=None,
-        max_attempts=handler.budget(conf().budget(INBOX)).max_attempts,
+        max_attempts=handler.budget(conf().budget(source)).max_attempts,
         dead_letter_id=None,
     )
     received = decode_payload(encoded.json, encoded.raw, limits=limits)
-    return handler.function(
-        Message(id=message_id or uuid7(), type=message_type, payload=received, headers=headers or {}, meta=meta)
-    )
+    return Message(id=uuid7(), type=message_type, payload=received, headers={}, meta=meta)
 
 
 def drain(source: str = INBOX) -> Report:

@@ -1,6 +1,7 @@
 """What runs the messages of each source."""
 
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -39,10 +40,12 @@ def _applying(queue: Queue, _message_type: str) -> Runner | None:
     return None if projection is None else _runner(queue, projection.handler, partial(_apply, projection))
 
 
-def _publishing(queue: Queue, _message_type: str) -> Runner:
+def _publishing(queue: Queue, message_type: str) -> Runner:
     limit = timedelta(seconds=conf().time_limit_seconds)
+    holds = any(fnmatchcase(message_type, pattern) for pattern in conf().hold_outbox_types)
+    after_death = AfterDeath.HOLD if holds else AfterDeath.CONTINUE
     budget = conf().budget(queue.source)
-    return Runner(budget=budget, time_limit=limit, atomic=True, after_death=AfterDeath.CONTINUE, prepare=_publish)
+    return Runner(budget=budget, time_limit=limit, atomic=True, after_death=after_death, prepare=_publish)
 
 
 _RUNNERS = {INBOX: _handling, OUTBOX: _publishing, PERSPECTIVES: _applying}

@@ -4,9 +4,10 @@ import pytest
 
 from deadletters.models import DeadLetter, Disposition, RecoveryStatus
 from deadletters.store.recovery import dispose, recover
-from queues import Terminal, handles, send
-from queues.models import InboxMessage, Stream
+from queues import Terminal, handles, publish, send
+from queues.models import InboxMessage, OutboxMessage, Stream
 from queues.testing import drain
+from queues.words.sources import OUTBOX
 from tests.db.conftest import move_by_hand
 
 pytestmark = pytest.mark.django_db
@@ -94,3 +95,14 @@ def test_a_message_moved_by_sql_does_not_hold_its_stream_unless_that_is_asked(st
     drain()
 
     assert ran == [3]
+
+
+def test_a_stream_of_the_outbox_waits_behind_a_dead_message_of_a_type_that_holds(settings, sql):
+    settings.QUEUES = {**settings.QUEUES, "ROUTES": {"here": "inbox"}, "HOLD_OUTBOX_TYPES": ["bank.*"]}
+    for stream, name in (("a", "bank.Paid"), ("b", "shop.Seen")):
+        publish(name, 1, destination="nowhere", stream=stream, max_attempts=1)
+        publish(name, 2, destination="here", stream=stream)
+    drain(OUTBOX)
+
+    assert list(InboxMessage.objects.values_list("message_type", flat=True)) == ["shop.Seen"]
+    assert list(OutboxMessage.objects.values_list("message_type", flat=True)) == ["bank.Paid"]

@@ -1,0 +1,54 @@
+"""What a host's tests get from `queues.testing`, without a database."""
+
+import pytest
+
+from queues import Terminal, handles, projects
+from queues.testing import NoHandler, apply, run
+from queues.words.handlers import registry
+from queues.words.messages import stream_uuid
+
+
+@pytest.fixture(autouse=True)
+def scratch():
+    with registry.scratch():
+        yield
+
+
+def test_run_hands_a_handler_its_payload_as_a_drainer_would_and_returns_what_it_returns():
+    handles("test.Echo", max_attempts=4)(lambda message: (message.payload, message.headers, message.meta))
+
+    payload, headers, meta = run("test.Echo", {"n": 1.50}, headers={"a": "b"}, attempts=3, delays=1)
+
+    assert (payload, headers) == ({"n": 1.5}, {"a": "b"})
+    assert (meta.attempts, meta.delays, meta.max_attempts, meta.source) == (3, 1, 4, "wh_inbox")
+
+
+def test_run_raises_what_the_handler_raises():
+    @handles("test.Fail")
+    def fail(message):
+        raise Terminal("no")
+
+    with pytest.raises(Terminal):
+        run("test.Fail", None)
+
+
+def test_apply_hands_a_projection_an_event_of_a_stream_and_a_version():
+    projects("totals", "test.Added")(lambda message: (message.type, message.payload, message.meta))
+
+    name, data, meta = apply("totals", "test.Added", [1], stream="order-7", version=5)
+
+    assert (name, data) == ("test.Added", [1])
+    assert (meta.stream_id, meta.version, meta.source) == (stream_uuid("order-7"), 5, "wh_perspective_events")
+
+
+@pytest.mark.parametrize("asked", [("elsewhere", "test.Added"), ("totals", "test.Other")])
+def test_apply_refuses_an_event_that_no_projection_applies(asked):
+    projects("totals", "test.Added")(lambda message: None)
+
+    with pytest.raises(NoHandler):
+        apply(*asked, None)
+
+
+def test_run_refuses_a_type_without_a_handler():
+    with pytest.raises(NoHandler):
+        run("test.Nobody", None)
