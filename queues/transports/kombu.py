@@ -107,7 +107,8 @@ class Publisher:
             except Exception as exc:  # whatever keeps it from answering, the message is not at fault
                 self.close()
                 raise NotReady(f"the broker cannot be reached: {exc}") from exc
-            self._producer = Producer(channel, auto_declare=False, on_return=lambda *args: self._returned.append(args))
+            noted = (lambda *args: self._returned.append(args)) if self._is_amqp() else None
+            self._producer = Producer(channel, auto_declare=False, on_return=noted)
         return self._producer
 
     def _refuse_missing(self, producer: Any, queue: str) -> None:
