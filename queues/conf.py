@@ -128,6 +128,8 @@ class Conf:
     delivery_log_months_ahead: int = 3
     delivery_log_retention_days: int | None = 90
     """Months that ended longer ago are dropped; None keeps all."""
+    deduplication_days: int | None = 30
+    """An id that a sender chose is forgotten so long after it was first seen, unless its message waits or is dead."""
     classifiers: tuple[str, ...] = ()
     """Dotted paths of classifiers that are asked before the default ones."""
 
@@ -147,6 +149,8 @@ class Conf:
         _check_whole("DELIVERY_LOG_MONTHS_AHEAD", self.delivery_log_months_ahead, least=0, most=120)
         if self.delivery_log_retention_days is not None:
             _check_whole("DELIVERY_LOG_RETENTION_DAYS", self.delivery_log_retention_days, least=1, most=36_525)
+        if self.deduplication_days is not None:
+            _check_whole("DEDUPLICATION_DAYS", self.deduplication_days, least=1, most=36_525)
         self._of_source  # noqa: B018 - checks the values of each source
 
     @cached_property

@@ -6,7 +6,7 @@ from celery import shared_task
 from celery.signals import worker_ready
 from django.db import connection
 
-from queues import instances, shutdown, wakeups
+from queues import deduplication, instances, shutdown, wakeups
 from queues.conf import conf
 from queues.drainer import drain
 from queues.store import flows, partitions
@@ -34,11 +34,12 @@ def make_months(**_: Any) -> None:
 
 @shared_task(name="queues.keep_house", ignore_result=True)
 def keep_house() -> None:
-    """Make the delivery log's months ahead, drop old ones, and forget processes that are long gone."""
+    """Make the delivery log's months ahead and drop old ones; forget old ids, and processes that are long gone."""
     partitions.make_ahead(conf().delivery_log_months_ahead)
     if (days := conf().delivery_log_retention_days) is not None:
         partitions.drop_expired(days)
     instances.forget_the_dead()
+    deduplication.forget_old()
 
 
 @shared_task(name="queues.fold_counters", ignore_result=True)

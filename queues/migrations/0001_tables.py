@@ -73,6 +73,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'db_table': 'wh_message_deduplication',
+                'indexes': [models.Index(fields=['first_seen_at', 'message_id'], name='wh_deduplication_age')],
             },
         ),
         migrations.CreateModel(

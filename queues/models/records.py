@@ -36,7 +36,7 @@ class DeliveryLogEntry(models.Model):
 
 
 class SeenMessage(models.Model):
-    """An id that a sender chose and that was stored; lives as long as its message or dead letter."""
+    """An id that a sender chose and that was stored; it outlives its message and dead letter."""
 
     message_id = models.UUIDField(primary_key=True)
     first_seen_at = models.DateTimeField(db_default=Now())
@@ -44,6 +44,10 @@ class SeenMessage(models.Model):
 
     class Meta:
         db_table = "wh_message_deduplication"
+        indexes = [
+            # Housekeeping's "which ids are old?"
+            models.Index(name="wh_deduplication_age", fields=["first_seen_at", "message_id"]),
+        ]
 
 
 class ServiceInstance(models.Model):

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 INBOX, OUTBOX, PERSPECTIVES = "wh_inbox", "wh_outbox", "wh_perspective_events"
+BROKER = "broker"
+"""Of dead letters that no inbox could take: where they came from."""
 SOURCES = (INBOX, OUTBOX, PERSPECTIVES)
 
 STOPPED_UNTIL = datetime(9000, 1, 1, tzinfo=UTC)
