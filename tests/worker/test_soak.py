@@ -18,7 +18,7 @@ def soak(transactional_db, tmp_path):
         "DJANGO_SETTINGS_MODULE": "tests.bench.soak.settings",
         "SOAK_FOLDER": str(tmp_path),
     }
-    workers = Workers(command=COMMAND, count=2, folder=tmp_path, environment=environment)
+    workers = Workers(commands=[COMMAND] * 2, folder=tmp_path, environment=environment)
     yield Soak(count=2_000, workers=workers, folder=tmp_path, deadline_seconds=240)
     workers.stop()
     execute("DROP TABLE soak_effects")

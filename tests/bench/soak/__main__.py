@@ -16,6 +16,7 @@ def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="deadletters-soak-") as folder:
         os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.bench.soak.settings", "SOAK_FOLDER": folder}
+        os.environ["SOAK_BROKER"] = options.broker
         django.setup()
         call_command("migrate", verbosity=0)
         result = _soak(options, Path(folder))
@@ -30,16 +31,26 @@ def _options() -> Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kill-seconds", type=float, default=10, help="one worker is killed so often")
     parser.add_argument("--deadline-seconds", type=float, default=3600)
+    parser.add_argument("--broker", default="", help="URL of a broker through which the outbox's messages go")
     parser.add_argument("--celery", action="store_true", help="Celery workers, not manage.py drain all")
     return parser.parse_args()
 
 
 def _soak(options: Namespace, folder: Path) -> dict[str, object]:
     from tests.bench.soak.run import Soak
-    from tests.bench.soak.workers import CELERY, COMMAND, Workers
+    from tests.bench.soak.workers import CELERY, COMMAND, RECEIVE, Workers
 
-    workers = Workers(command=CELERY if options.celery else COMMAND, count=options.workers, folder=folder)
-    soak = Soak(count=options.count, workers=workers, folder=folder, deadline_seconds=options.deadline_seconds)
+    commands = [CELERY if options.celery else COMMAND] * options.workers
+    if options.broker:
+        commands.append((*RECEIVE, "--url", options.broker))
+    workers = Workers(commands=commands, folder=folder)
+    soak = Soak(
+        count=options.count,
+        workers=workers,
+        folder=folder,
+        deadline_seconds=options.deadline_seconds,
+        broker=options.broker,
+    )
     return soak.run(soak.every_seconds(options.kill_seconds))
 
 

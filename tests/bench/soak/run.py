@@ -1,7 +1,7 @@
 """One soak: messages sent, workers killed while they drain them, and what is found afterwards."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,11 @@ from django.db import connection
 
 from queues.stats import depths
 from queues.store.flows import flows
+from queues.transports.consumers import open_consumer
 from queues.wakeups import send_wakeup
 from queues.words.sources import SOURCES
 from tests.bench.soak.findings import faults, find
-from tests.bench.soak.messages import messages, send
+from tests.bench.soak.messages import DESTINATION, Sent, messages, send
 from tests.bench.soak.workers import CELERY, Workers
 
 POLL_SECONDS = 0.1
@@ -26,12 +27,13 @@ class NotEmpty(Exception):
 
 @dataclass
 class Soak:
-    """`count` messages and those who drain them; `folder` is known to the workers as SOAK_FOLDER."""
+    """`count` messages and those who drain them, to whom `folder` is SOAK_FOLDER and `broker` SOAK_BROKER."""
 
     count: int
     workers: Workers
     folder: Path
     deadline_seconds: float
+    broker: str = ""
 
     def run(self, is_time_to_kill: Callable[[], bool]) -> dict[str, Any]:
         """Return what there is to tell; `faults` is empty when all is well."""
@@ -41,7 +43,7 @@ class Soak:
         started = time.monotonic()
         self.workers.start()
         try:
-            in_time = self._drain(is_time_to_kill, started + self.deadline_seconds)
+            in_time = self._drain(sent, is_time_to_kill, started + self.deadline_seconds)
         finally:
             self.workers.stop()
         seconds = time.monotonic() - started
@@ -55,6 +57,12 @@ class Soak:
             **found.as_json(),
             "faults": [*wrong, *faults(sent, found)],
         }
+
+    @staticmethod
+    def _effects() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM soak_effects")
+            return int(cursor.fetchone()[0])
 
     @staticmethod
     def every_seconds(seconds: float) -> Callable[[], bool]:
@@ -90,6 +98,8 @@ class Soak:
     def _prepare(self) -> None:
         if any(flow.sent for flow in flows().values()):
             raise NotEmpty
+        if self.broker:
+            open_consumer(self.broker, DESTINATION).close()  # declares the queue: to publish where none is would fail
         with connection.cursor() as cursor:
             cursor.execute("DROP TABLE IF EXISTS soak_effects")
             cursor.execute(
@@ -97,14 +107,15 @@ class Soak:
                 " number integer)"
             )
 
-    def _drain(self, is_time_to_kill: Callable[[], bool], until: float) -> bool:
-        """Kill and keep alive until nothing is left; False = too late."""
+    def _drain(self, sent: Sequence[Sent], is_time_to_kill: Callable[[], bool], until: float) -> bool:
+        """Kill and keep alive until nothing is left, here or at a broker; False = too late."""
         is_time_to_tick = self.every_seconds(TICK_SECONDS)
-        while any(depths().values()):
+        done = sum(message.has_effect for message in sent)
+        while any(depths().values()) or self._effects() < done:
             if time.monotonic() > until:
                 return False
             self.workers.keep_alive()
-            if self.workers.command == CELERY and is_time_to_tick():
+            if CELERY in self.workers.commands and is_time_to_tick():
                 for source in SOURCES:
                     send_wakeup(source)
             if is_time_to_kill():

@@ -9,10 +9,11 @@ from tests.settings import QUEUES as TEST_QUEUES
 
 INSTALLED_APPS = ["tests.bench.soak.apps.SoakConfig", *PRODUCT_APPS]
 LOG_LEVEL = "WARNING"
+BROKER = os.environ.get("SOAK_BROKER", "")
 QUEUES = {
     **TEST_QUEUES,
     "RUN_DIR": Path(os.environ["SOAK_FOLDER"]) / "run",
-    "ROUTES": {"soak.*": "inbox"},
+    "ROUTES": {"soak.*": {"transport": "kombu", "url": BROKER} if BROKER else "inbox"},
     "MAX_ATTEMPTS": 3,
     "BACKOFF_BASE_SECONDS": 0.1,
     "BACKOFF_MAX_SECONDS": 1,
