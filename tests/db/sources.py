@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from queues import append_event, handles, projects, publish, send
 from queues.conf import conf
@@ -71,10 +71,11 @@ class Work:
 
         An event without a stream is the only one of a new stream.
         """
-        work_id = _PUT[self.source](payload, stream)
-        if columns:
-            changes = ", ".join(f"{name} = %s" for name in columns)
-            self._execute(f"UPDATE {self.source} SET {changes} WHERE {self.key} = %s", *columns.values(), work_id)
+        with transaction.atomic():
+            work_id = _PUT[self.source](payload, stream)
+            if columns:
+                changes = ", ".join(f"{name} = %s" for name in columns)
+                self._execute(f"UPDATE {self.source} SET {changes} WHERE {self.key} = %s", *columns.values(), work_id)
         return work_id
 
     @property
