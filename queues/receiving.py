@@ -123,6 +123,8 @@ def _store(batch: Sequence[Arrival], queue: str) -> Stored:
             good.append(row_of(arrivals.message_of(arrival, limits=conf().payload_limits())))
         except InvalidMessage as exc:
             bad.append(_unreceivable(arrival, queue, exc.reason))
+        except (ValueError, TypeError, RecursionError) as exc:  # whatever it holds, it must not stop those behind it
+            bad.append(_unreceivable(arrival, queue, f"{type(exc).__name__}: {exc}"))
     new = messages.insert(good)
     if new:
         wakeups.wake(INBOX)

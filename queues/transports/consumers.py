@@ -64,6 +64,7 @@ class AckingConsumer:
     def __init__(self, connection: Connection, channel: Any, queue: str) -> None:
         self._connection, self._channel, self._queue = connection, channel, queue
         self._arrived: list[Arrival] = []
+        channel.auto_decode = False  # AMQP: the bytes as they came, whatever encoding the sender names
         channel.basic_qos(0, conf().receive_batch, False)
         self._consumer = KombuConsumer(channel, [_queue(queue)], on_message=self._take, auto_declare=False)
         self._consumer.consume()
@@ -101,8 +102,8 @@ class AckingConsumer:
 
     def _take(self, message: Any) -> None:
         body = message.body
-        if isinstance(body, str):  # decoded on the way, by the encoding that the sender named
-            body = body.encode(message.content_encoding or "utf-8")
+        if isinstance(body, str):
+            body = body.encode()
         self._arrived.append(
             Arrival(
                 body=bytes(body),

@@ -4,14 +4,25 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 from uuid import UUID, uuid5
 
 from queues.words.errors import InvalidMessage
-from queues.words.messages import MAX_TYPE, STREAM_NAMESPACE, NewMessage, as_uuid, is_text, parse_line, validate
+from queues.words.messages import (
+    MAX_HEADER,
+    MAX_HEADERS,
+    MAX_TYPE,
+    STREAM_NAMESPACE,
+    NewMessage,
+    as_uuid,
+    is_text,
+    parse_line,
+    validate,
+)
 from queues.words.payloads import PayloadLimits
 from queues.words.plain import Room, plain
-from queues.words.text import storable, text_of
+from queues.words.text import bounded, text_of
 
 ATTRIBUTE_PREFIXES = ("ce-", "cloudEvents:", "cloudEvents_", "ce_")
 """How senders mark an attribute of a CloudEvent among the headers; the first is ours."""
@@ -86,8 +97,9 @@ def headers_of(arrival: Arrival) -> dict[str, str]:
 
 
 def storable_headers(arrival: Arrival) -> dict[str, str]:
-    """Return the headers so that any database can keep them."""
-    return {storable(name): storable(value) for name, value in headers_of(arrival).items()}
+    """Return the headers so that the database can keep them; those beyond the limits are cut."""
+    kept = islice(headers_of(arrival).items(), MAX_HEADERS)
+    return {bounded(name, MAX_HEADER): bounded(value, MAX_HEADER) for name, value in kept}
 
 
 def _attribute(arrival: Arrival, name: str) -> Any:

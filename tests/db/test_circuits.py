@@ -119,6 +119,29 @@ def test_failures_in_a_row_open_the_circuit_and_the_rest_of_the_batch_is_not_tri
 
 
 @pytest.mark.django_db
+def test_while_a_circuit_is_open_nothing_is_tried_and_then_one_message(away, sql):
+    away["bank"] = NotReady("connection refused")
+    noted(3)
+    for n in range(10):
+        publish("test.Paid", n, destination="bank")
+    drain(OUTBOX)
+    assert away["tried"] == []
+
+    circuit_is_due(sql)
+    drain(OUTBOX)
+    assert away["tried"] == ["bank"]
+    assert Destination.objects.get().state == "open"
+    assert retry_in(sql) == 10
+
+    del away["bank"]
+    circuit_is_due(sql)
+    outbox_due(sql)
+    drain(OUTBOX)
+    assert InboxMessage.objects.count() == 10, "the trial let the others through, in the same drain"
+    assert not OutboxMessage.objects.exists()
+
+
+@pytest.mark.django_db
 def test_a_destination_that_works_is_not_written_about(away):
     publish("test.Paid", 1, destination="shop")
     drain(OUTBOX)

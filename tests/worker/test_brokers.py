@@ -12,10 +12,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from django.db import connection
+from kombu import Connection, Exchange, Producer
 
 from deadletters.embedded.places import Places, make_data_dir
 from deadletters.embedded.services import held, services
+from deadletters.models import DeadLetter
 from queues import NewMessage, circuits, publish
 from queues.models import DeliveryLogEntry, InboxMessage, OutboxMessage
 from queues.sending import row_of
@@ -125,7 +126,6 @@ def way(shop, broker) -> Way:
 
 
 def received() -> set:
-    connection.close()
     ids = list(InboxMessage.objects.values_list("message_id", flat=True))
     assert len(ids) == len(set(ids))
     return set(ids)
@@ -267,3 +267,44 @@ def test_an_id_that_was_received_and_handled_is_published_again_without_effect(w
         assert way.shop.drainer().wait() == 0
 
     assert way.shop.effects() == ["1"]
+
+
+def test_the_bytes_are_received_as_they_came_whatever_encoding_they_claim(way):
+    with Connection(way.broker.url) as broker:
+        exchange = Exchange(way.queue)
+        for encoding in ("utf-16", "nonsense", "utf-8"):
+            Producer(broker.channel(), auto_declare=False).publish(
+                b'"\xc3\xa4"',
+                exchange=exchange,
+                routing_key=way.queue,
+                headers={"ce-type": "test.Good", "claims": encoding},
+                content_type="application/json",
+                content_encoding=encoding,
+            )
+    assert way.receiver("--until-empty").wait() == 0
+
+    assert list(InboxMessage.objects.values_list("event_data", flat=True)) == ['"ä"'] * 3
+
+
+@pytest.mark.parametrize("raw", [b"\x00\xff", b'{"a": 1}', b'{"body": 1, "properties": 2}', b"[" * 5000])
+def test_a_list_member_that_is_no_kombu_message_is_a_dead_letter(shop, valkey, raw):
+    way = Way(shop=shop, broker=valkey, queue=f"q-{uuid4()}")
+    with Connection(valkey.url) as broker:
+        broker.channel().client.lpush(way.queue, raw)
+    assert way.receiver("--until-empty").wait() == 0, way.shop.log()
+
+    assert bytes(DeadLetter.objects.get().envelope_raw) == raw
+    assert way.waiting() == []
+
+
+def test_messages_of_every_priority_are_received(shop, valkey):
+    way = Way(shop=shop, broker=valkey, queue=f"q-{uuid4()}")
+    way.declare()
+    with Connection(valkey.url) as broker:
+        producer = Producer(broker.channel(), auto_declare=False)
+        for priority in range(10):
+            headers = {"ce-type": "test.Good"}
+            producer.publish(b"1", exchange=way.queue, routing_key=way.queue, headers=headers, priority=priority)
+    assert way.receiver("--until-empty").wait() == 0
+
+    assert len(received()) == 10
