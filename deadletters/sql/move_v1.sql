@@ -21,6 +21,7 @@ DECLARE
     v_moved jsonb;
     v_lost boolean;
     v_held jsonb;
+    v_given_up jsonb;
 BEGIN
     v_letters := ARRAY(
         SELECT w.dead_letter_id FROM {{work}} w WHERE w.{{id}} = ANY (v_sources) AND w.dead_letter_id IS NOT NULL
@@ -116,7 +117,7 @@ BEGIN
          WHERE l.dead_letter_id = ANY (v_letters) AND l.superseded_by IS NULL
         RETURNING l.dead_letter_id, l.source_id, l.deaths, l.life, l.cause, l.failure_reason, l.error_text,
                   l.failure_detail, l.attempts_when_dlq, l.delays_when_dlq, l.error_fingerprint,
-                  l.error_fingerprint_version
+                  l.error_fingerprint_version, l.recovery_status
     ), judged AS (
         UPDATE dead_letter_deaths e
            SET verdict = CASE WHEN dead_letter_failed_again(e, l.cause, l.error_text, l.error_fingerprint,
@@ -137,11 +138,15 @@ BEGIN
     )
     SELECT jsonb_agg(jsonb_build_object('source_id', l.source_id, 'dead_letter_id', l.dead_letter_id,
                                         'deaths', l.deaths)),
+           -- A message that came back holds its stream only if it still does: to let that go is a lasting decision.
            jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'position', w.position,
                                         'held_by', l.dead_letter_id))
-               FILTER (WHERE w.stream_id IS NOT NULL AND coalesce(m.holds, {{holds}})),
+               FILTER (WHERE w.stream_id IS NOT NULL AND w.dead_letter_id IS NULL AND l.recovery_status <> 4
+                         AND coalesce(m.holds, {{holds}})),
+           jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'held_by', l.dead_letter_id))
+               FILTER (WHERE w.stream_id IS NOT NULL AND l.recovery_status = 4),
            count(*) <> (SELECT count(*) FROM gone)
-      INTO v_moved, v_held, v_lost
+      INTO v_moved, v_held, v_given_up, v_lost
       FROM letters l JOIN moves m ON m.source_id = l.source_id JOIN gone w ON w.{{id}} = l.source_id;
     IF v_lost THEN
         RAISE EXCEPTION 'a letter of that id was written meanwhile' USING ERRCODE = 'unique_violation';
@@ -149,6 +154,9 @@ BEGIN
 
     IF v_held IS NOT NULL THEN
         PERFORM hold_streams(v_held, p_lease_token);
+    END IF;
+    IF v_given_up IS NOT NULL THEN
+        PERFORM let_streams_go(v_given_up, p_now);
     END IF;
     PERFORM write_dead_letter_subjects(v_moved);
     RETURN QUERY SELECT m.source_id, m.dead_letter_id

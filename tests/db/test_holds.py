@@ -76,6 +76,35 @@ def test_a_stream_runs_on_when_its_dead_message_is_given_up(steps):
     assert ran == [2, 3]
 
 
+def test_a_stream_runs_on_when_its_message_was_given_up_in_flight_and_dies_again(steps):
+    ran, _ = steps
+    send_steps(1, 2)
+    drain()
+    letter = DeadLetter.objects.get()
+    recover(letter.dead_letter_id, "ann")
+    dispose(letter.dead_letter_id, Disposition.MARK_PERMANENTLY_FAILED)
+    drain()
+    drain()
+
+    letter.refresh_from_db()
+    assert (ran, letter.recovery_status) == ([2], RecoveryStatus.PERMANENTLY_FAILED)
+
+
+def test_a_message_that_dies_again_does_not_hold_a_stream_that_was_let_go(steps, sql):
+    ran, _ = steps
+    send_steps(1, 2)
+    drain()
+    sql("SELECT let_stream_go(queue, stream_id) FROM wh_streams")
+    drain()
+    recover(DeadLetter.objects.get().dead_letter_id, "ann")
+    drain()
+    send_steps(3)
+    drain()
+
+    assert ran == [2, 3]
+    assert DeadLetter.objects.get().deaths == 2
+
+
 def test_a_stream_runs_on_when_somebody_lets_it_go(steps, sql):
     ran, _ = steps
     send_steps(1, 2)
