@@ -17,6 +17,7 @@ from deadletters.queries import workers
 from deadletters.queries.workers import Worker
 from deadletters.words.errors import NoSuchMessage
 from deadletters.words.filters import DueCursor, LiveFilter
+from queues import stats
 from queues.conf import conf
 from queues.models import (
     DeliveryLogEntry,
@@ -29,7 +30,7 @@ from queues.models import (
     StoredEvent,
     Stream,
 )
-from queues.store.live import clock
+from queues.store.live import clock, planned_for_little
 from queues.words.handlers import registry
 from queues.words.outcomes import used
 from queues.words.sources import PERSPECTIVES, STOPPED_UNTIL, Queue
@@ -40,8 +41,8 @@ WORK: Mapping[str, type[Model]] = {
     Source.PERSPECTIVE: PerspectiveEvent,
 }
 
-COUNT_CAP = 10_000
-SEARCHED = 20_000
+COUNT_CAP = 1_000
+SEARCHED = 10_000
 """How many of the messages that are due first are looked through for what no index finds: a type, a state."""
 MAX_LINE = 400
 """Characters of an error that a list reads."""
@@ -49,6 +50,8 @@ MAX_PAUSES = 1_000
 
 ORDER = ("scheduled_for", "position")
 STREAM_ORDER = ("position",)
+
+_RANGES = ("delayed", "stopped")
 
 _OWN = {
     Source.INBOX: ("message_type", "received_at"),
@@ -105,18 +108,24 @@ class Live:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page of a list. `total` is at most COUNT_CAP + 1; `cut_short`: only the first SEARCHED were looked at."""
+    """A page of a list. `is_capped`: more than `total` match; `cut_short`: only the first SEARCHED were looked at."""
 
     rows: Sequence[Live]
     total: int
+    is_capped: bool
     next: DueCursor | None
     cut_short: bool
     now: datetime
     searched: int = SEARCHED
 
-    @property
-    def is_capped(self) -> bool:
-        return self.total > COUNT_CAP
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """The rows of a page and the first of the next one, and how many match, counted to `counted_to`."""
+
+    rows: Sequence[Any]
+    total: int
+    counted_to: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,18 +144,19 @@ class Detail:
 
 def page(source: str, filters: LiveFilter) -> Page:
     """Return the page that the filter names, what is due first first; of one stream in its order."""
-    now, pauses = clock(), pauses_in_force()
-    matching = _matching(source, filters, now, pauses)
-    order = STREAM_ORDER if filters.stream_id else ORDER
-    rows = list(_after(matching, filters).order_by(*order)[: filters.size + 1])
-    shown = rows[: filters.size]
-    return Page(
-        rows=_lives(source, shown, pauses),
-        total=matching.values("pk")[: COUNT_CAP + 1].count(),
-        next=DueCursor(at=shown[-1].scheduled_for, position=shown[-1].position) if len(rows) > filters.size else None,
-        cut_short=_is_cut_short(source, filters, now),
-        now=now,
-    )
+    with planned_for_little():
+        now, pauses = clock(), pauses_in_force()
+        looks = bool(_unindexed(filters)) and not _is_exact(filters)
+        part = _looked_through(source, filters, now, pauses) if looks else _read(source, filters, now, pauses)
+        last = part.rows[filters.size - 1] if len(part.rows) > filters.size else None
+        return Page(
+            rows=_lives(source, part.rows[: filters.size], pauses),
+            total=min(part.total, part.counted_to),
+            is_capped=part.total > part.counted_to,
+            next=DueCursor(at=last.scheduled_for, position=last.position) if last else None,
+            cut_short=looks and _is_cut_short(source, filters, now),
+            now=now,
+        )
 
 
 def get(source: str, message_id: UUID) -> Detail:
@@ -178,7 +188,7 @@ def pauses_in_force(source: str | None = None) -> Sequence[SourcePause]:
 
 def _annotated(source: str, now: datetime, pauses: Sequence[SourcePause]) -> QuerySet[Any]:
     """Return the messages that are alive, each with its state and what its stream says."""
-    rows: QuerySet[Any] = WORK[source]._default_manager.filter(processed_at=None)
+    rows = _bare(source)
     same: dict[str, Any] = {"stream_id": OuterRef("stream_id")}
     own_queue: Any = Value(source)
     if source == PERSPECTIVES:
@@ -203,9 +213,9 @@ def _state(now: datetime, covered: Q) -> Case:
     return Case(
         When(in_flight, then=Value("in_flight")),
         When(scheduled_for__gte=STOPPED_UNTIL, then=Value("stopped")),
+        When(scheduled_for__gt=now, then=Value("delayed")),
         When(is_held, then=Value("held")),
         When(covered, then=Value("paused")),
-        When(scheduled_for__gt=now, then=Value("delayed")),
         default=Value("waiting"),
         output_field=CharField(),
     )
@@ -317,15 +327,33 @@ def _body(source: str, row: Any) -> dict[str, Any]:
 # --- filters
 
 
-def _matching(source: str, filters: LiveFilter, now: datetime, pauses: Sequence[SourcePause]) -> QuerySet[Any]:
-    """Return the matching messages; look through the first SEARCHED for what no index finds."""
+def _read(source: str, filters: LiveFilter, now: datetime, pauses: Sequence[SourcePause]) -> _Part:
+    """Read a page by an index. All of a source are counted by its counters, others up to a cap."""
+    matching = _indexed(_annotated(source, now, pauses), filters, now).filter(**_unindexed(filters))
+    order = STREAM_ORDER if filters.stream_id else ORDER
+    rows = list(_after(matching, filters).order_by(*order)[: filters.size + 1])
+    if filters.is_empty:
+        depth = stats.depths()[source]
+        return _Part(rows=rows, total=depth, counted_to=depth)
+    total = matching.values("position")[: COUNT_CAP + 1].count()
+    return _Part(rows=rows, total=total, counted_to=COUNT_CAP)
+
+
+def _looked_through(source: str, filters: LiveFilter, now: datetime, pauses: Sequence[SourcePause]) -> _Part:
+    """Look once through the first SEARCHED for what no index finds, then read the page out of what was found."""
     rows = _annotated(source, now, pauses)
-    conditions = _unindexed(filters)
-    indexed = _indexed(rows, filters, now)
-    if not conditions or _is_exact(filters):
-        return indexed.filter(**conditions)
-    bare = _indexed(WORK[source]._default_manager.filter(processed_at=None), filters, now)
-    return rows.filter(**conditions, pk__in=bare.order_by(*ORDER).values("pk")[:SEARCHED])
+    first = _indexed(_bare(source), filters, now).order_by(*ORDER).values("pk")[:SEARCHED]
+    found = rows.filter(**_unindexed(filters), pk__in=first).order_by(*ORDER)
+    keys = list(found.values_list("scheduled_for", "position", "pk"))
+    after = (filters.after.at, filters.after.position) if filters.after else None
+    following = [pk for at, position, pk in keys if after is None or (at, position) > after]
+    shown = rows.filter(pk__in=following[: filters.size + 1])
+    return _Part(rows=list(shown.order_by(*ORDER)), total=len(keys), counted_to=SEARCHED)
+
+
+def _bare(source: str) -> QuerySet[Any]:
+    rows: QuerySet[Any] = WORK[source]._default_manager.filter(processed_at=None)
+    return rows
 
 
 def _is_exact(filters: LiveFilter) -> bool:
@@ -341,19 +369,19 @@ def _indexed(rows: QuerySet[Any], filters: LiveFilter, now: datetime) -> QuerySe
         return rows.filter(scheduled_for__gte=STOPPED_UNTIL)
     if filters.state == "delayed":
         return rows.filter(scheduled_for__gt=now, scheduled_for__lt=STOPPED_UNTIL)
-    return rows.filter(scheduled_for__lte=now) if filters.state in ("waiting", "in_flight") else rows
+    return rows.filter(scheduled_for__lte=now) if filters.state else rows
 
 
 def _unindexed(filters: LiveFilter) -> dict[str, str]:
+    """Return what no index finds; what is delayed or stopped is a range of the one by which the list is ordered."""
     names = {"type": "message_type", "destination": "destination", "perspective": "perspective_name", "state": "state"}
-    return {column: value for name, column in names.items() if (value := getattr(filters, name, ""))}
+    given = {column: value for name, column in names.items() if (value := getattr(filters, name, ""))}
+    return {column: value for column, value in given.items() if value not in _RANGES or column != "state"}
 
 
 def _is_cut_short(source: str, filters: LiveFilter, now: datetime) -> bool:
-    if not _unindexed(filters) or _is_exact(filters):
-        return False
-    rows = _indexed(WORK[source]._default_manager.filter(processed_at=None), filters, now)
-    return rows.order_by(*ORDER)[SEARCHED : SEARCHED + 1].exists()
+    rows = _indexed(_bare(source), filters, now).order_by(*ORDER)
+    return rows.values("position")[SEARCHED : SEARCHED + 1].exists()
 
 
 def _after(rows: QuerySet[Any], filters: LiveFilter) -> QuerySet[Any]:

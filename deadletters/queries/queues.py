@@ -13,10 +13,10 @@ from deadletters.queries.live import WORK, pauses_in_force
 from deadletters.words.filters import StreamCursor, StreamFilter
 from queues import stats
 from queues.models import CircuitState, Destination, PauseKind, PerspectiveSubscription, SourcePause, Stream
-from queues.store.live import clock, count_in_flight, rows_behind
+from queues.store.live import clock, count_in_flight, planned_for_little, rows_behind
 from queues.words.sources import PERSPECTIVES, SOURCES, STOPPED_UNTIL, Queue
 
-COUNT_CAP = 10_000
+COUNT_CAP = 1_000
 LOOKED_AT = 2_000
 """How many of the messages, and of the streams of each queue, that are due first are looked at for leases."""
 MAX_PERSPECTIVES = 200
@@ -78,8 +78,10 @@ class StreamPage:
 
 def depths() -> Sequence[Depth]:
     """Return what is in each source."""
-    now, pauses, depth = clock(), pauses_in_force(), stats.depths()
-    return [_depth(source, depth[source], now, [row for row in pauses if row.source == source]) for source in SOURCES]
+    with planned_for_little():
+        now, pauses, depth = clock(), pauses_in_force(), stats.depths()
+        of = {source: [row for row in pauses if row.source == source] for source in SOURCES}
+        return [_depth(source, depth[source], now, of[source]) for source in SOURCES]
 
 
 def _depth(source: str, depth: int, now: datetime, pauses: Sequence[SourcePause]) -> Depth:
@@ -101,7 +103,7 @@ def _depth(source: str, depth: int, now: datetime, pauses: Sequence[SourcePause]
 
 
 def _capped(rows: QuerySet[Any]) -> int:
-    return rows.values("pk")[: COUNT_CAP + 1].count()
+    return rows.values("position")[: COUNT_CAP + 1].count()
 
 
 def _queues_of(source: str) -> Sequence[str]:

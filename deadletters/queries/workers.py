@@ -79,8 +79,7 @@ def unhandled(workers: Sequence[Worker]) -> Sequence[str]:
 
 def _due(rows: QuerySet[Any], name: str) -> set[str]:
     first = rows.filter(processed_at=None, scheduled_for__lte=Now()).order_by("scheduled_for", "position")
-    looked_at = rows.model._default_manager.filter(pk__in=first.values("pk")[:LOOKED_AT])
-    return set(looked_at.values_list(name, flat=True).distinct())
+    return set(first.values_list(name, flat=True)[:LOOKED_AT])
 
 
 def _rows() -> QuerySet[Any, dict[str, Any]]:
