@@ -1,16 +1,23 @@
 """Streams that wait behind a dead message: what runs, what does not, and what ends the wait."""
 
+import json
+from datetime import timedelta
+from uuid import uuid4
+
 import pytest
 
 from deadletters.models import DeadLetter, Disposition, RecoveryStatus
 from deadletters.store.recovery import dispose, recover
 from queues import Terminal, handles, publish, send
 from queues.models import InboxMessage, OutboxMessage, Stream
+from queues.store import claims
+from queues.store.claims import Held
 from queues.testing import drain
-from queues.words.sources import OUTBOX
+from queues.words.sources import INBOX, OUTBOX, Queue
 from tests.db.conftest import move_by_hand
 
 pytestmark = pytest.mark.django_db
+LEASE = timedelta(seconds=30)
 
 
 @pytest.fixture
@@ -43,6 +50,31 @@ def test_the_followers_of_a_dead_message_wait_and_other_streams_run(steps):
     assert Stream.objects.get().held_by == letter.dead_letter_id
     assert set(InboxMessage.objects.values_list("attempts", "lease_token")) == {(0, None)}
     send_steps(4)
+    assert drain().messages == 0
+
+
+def test_a_stream_with_nothing_behind_its_dead_message_holds_what_comes_later(steps):
+    ran, _ = steps
+    send_steps(1)
+    drain()
+    send_steps(2)
+    drain()
+
+    assert ran == []
+    assert Stream.objects.get().held_by == DeadLetter.objects.get().dead_letter_id
+
+
+def test_a_claim_of_a_stream_is_lost_when_somebody_else_holds_that_stream(steps, sql):
+    """Else a message claimed behind the dead one would still run."""
+    send_steps(2, 3)
+    claims.admit(Queue.named(INBOX), 10)
+    rows = claims.claim(
+        Queue.named(INBOX), instance_id=uuid4(), token=(token := uuid4()), limit=9, per_stream=9, lease=LEASE
+    )
+    move = {"source_id": str(rows[0].message_id), "failure_reason": 99, "cause": "operator", "holds": True}
+    sql("SELECT * FROM move_batch_to_dead_letters('wh_inbox', %s, NULL, 'b', NULL, true)", json.dumps([move]))
+
+    assert not Held.of(Queue.named(INBOX), token, rows[1:]).is_held()
     assert drain().messages == 0
 
 
