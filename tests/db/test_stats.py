@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
@@ -76,6 +77,18 @@ def test_rows_under_a_live_lease_or_their_streams_are_in_flight(work):
     assert of(work.source).oldest_seconds is None
     held.release()
     assert of(work.source).present == present(waiting=4)
+
+
+def test_of_a_held_stream_only_the_row_of_its_letter_can_be_in_flight(work):
+    letter = uuid4()
+    work.put("behind", stream="s")
+    work.put("returned", stream="s", dead_letter_id=letter)
+    claims.admit(work.queue, 1000)
+    Stream.objects.filter(queue=work.queue.name).update(held_by=letter)
+
+    assert of(work.source).present == present(waiting=1, held=1)
+    work.claim()
+    assert of(work.source).present == present(in_flight=1, held=1)
 
 
 def test_a_lapsed_lease_is_no_flight(work):
