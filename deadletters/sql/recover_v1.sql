@@ -33,6 +33,9 @@ BEGIN
     IF NOT v_emitted THEN
         RETURN 'conflict';
     END IF;
+    IF v_letter.source_table = 'broker' THEN  -- it has never been in the inbox: it comes, and does not come back
+        INSERT INTO flow_deltas (source, sent, returned) VALUES ('wh_inbox', 1, -1);
+    END IF;
 
     UPDATE wh_dead_letters
        SET recovery_status = 1, recoveries_total = recoveries_total + 1, last_recovery_at = p_now,

@@ -16,6 +16,7 @@ from queues.store.flows import Flow, flows, fold
 from queues.testing import drain
 from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, SOURCES
 from tests.db.conftest import at_once, move_by_hand
+from tests.factories import a_letter
 
 
 def counted_and_found():
@@ -85,6 +86,16 @@ def test_outbox_and_perspectives_are_counted_each_for_itself(handlers):
         OUTBOX: Flow(sent=2, died=1),
         PERSPECTIVES: Flow(sent=2, succeeded=1, died=1),
     }
+    assert_exact()
+
+
+@pytest.mark.django_db
+def test_a_recovered_letter_of_a_broker_is_sent_since_it_has_never_been_in_the_inbox(handlers):
+    letter = a_letter(source_table="broker", message_type="test.Foreign", cause="unreadable")
+
+    assert recover(letter.pk, actor="olga") == "sent"
+
+    assert flows()[INBOX] == Flow(sent=1)
     assert_exact()
 
 
