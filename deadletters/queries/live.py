@@ -1,4 +1,4 @@
-"""Reads of messages that are alive: a page of a source's list, and one message.
+"""Reads of messages that are alive, as the list of a source shows them.
 
 Lists never select bodies or whole error texts. What is due and whose lease runs is told by the database's clock.
 """
@@ -10,12 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Case, CharField, Exists, F, Model, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
-from django.db.models.functions import Cast, Concat, Left
+from django.db.models.functions import Concat, Left
 
-from deadletters.models import DeadLetter
 from deadletters.queries import workers
 from deadletters.queries.workers import Worker
-from deadletters.words.errors import NoSuchMessage
 from deadletters.words.filters import DueCursor, LiveFilter
 from queues import stats
 from queues.conf import conf
@@ -27,12 +25,11 @@ from queues.models import (
     PerspectiveEvent,
     Source,
     SourcePause,
-    StoredEvent,
     Stream,
 )
 from queues.store.live import clock, planned_for_little
-from queues.words.handlers import registry
-from queues.words.outcomes import used
+from queues.words.handlers import Handler, registry
+from queues.words.outcomes import Budget, used
 from queues.words.sources import PERSPECTIVES, STOPPED_UNTIL, Queue
 
 WORK: Mapping[str, type[Model]] = {
@@ -128,20 +125,6 @@ class _Part:
     counted_to: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Detail:
-    """One message with its body, as JSON texts; the failure's structure too."""
-
-    live: Live
-    error: str | None
-    failure_detail: str | None
-    message_type: str
-    event_data: str | None
-    metadata: str
-    body_bytes: int | None
-    now: datetime
-
-
 def page(source: str, filters: LiveFilter) -> Page:
     """Return the page that the filter names, what is due first first; of one stream in its order."""
     with planned_for_little():
@@ -150,31 +133,13 @@ def page(source: str, filters: LiveFilter) -> Page:
         part = _looked_through(source, filters, now, pauses) if looks else _read(source, filters, now, pauses)
         last = part.rows[filters.size - 1] if len(part.rows) > filters.size else None
         return Page(
-            rows=_lives(source, part.rows[: filters.size], pauses),
+            rows=lives_of(source, part.rows[: filters.size], pauses),
             total=min(part.total, part.counted_to),
             is_capped=part.total > part.counted_to,
             next=DueCursor(at=last.scheduled_for, position=last.position) if last else None,
             cut_short=looks and _is_cut_short(source, filters, now),
             now=now,
         )
-
-
-def get(source: str, message_id: UUID) -> Detail:
-    """Return one message; raises NoSuchMessage."""
-    now, pauses = clock(), pauses_in_force()
-    whole = _annotated(source, now, pauses).filter(pk=message_id)
-    found = whole.annotate(whole_error=F("error"), failure_text=Cast("failure_detail", TextField())).first()
-    if found is None:
-        raise NoSuchMessage(str(message_id))
-    (live,) = _lives(source, [found], pauses)
-    body = _body(source, found)
-    return Detail(live=live, error=found.whole_error, failure_detail=found.failure_text, now=now, **body)
-
-
-def letter_of(source: str, message_id: UUID) -> UUID | None:
-    """Return the dead letter that a message became, if it did."""
-    letters = DeadLetter.objects.filter(source_table=source, source_id=message_id, superseded_by=None)
-    return letters.values_list("dead_letter_id", flat=True).first()
 
 
 def pauses_in_force(source: str | None = None) -> Sequence[SourcePause]:
@@ -186,7 +151,7 @@ def pauses_in_force(source: str | None = None) -> Sequence[SourcePause]:
 # --- rows
 
 
-def _annotated(source: str, now: datetime, pauses: Sequence[SourcePause]) -> QuerySet[Any]:
+def annotated(source: str, now: datetime, pauses: Sequence[SourcePause]) -> QuerySet[Any]:
     """Return the messages that are alive, each with its state and what its stream says."""
     rows = _bare(source)
     same: dict[str, Any] = {"stream_id": OuterRef("stream_id")}
@@ -234,7 +199,8 @@ def _paused_by(source: str) -> str:
     return columns[Source(source)]
 
 
-def _lives(source: str, rows: Sequence[Any], pauses: Sequence[SourcePause]) -> Sequence[Live]:
+def lives_of(source: str, rows: Sequence[Any], pauses: Sequence[SourcePause]) -> Sequence[Live]:
+    """Return annotated rows as they are shown."""
     ids = {_instance(row) for row in rows if row.state == "in_flight"}
     running = workers.by_id(identity for identity in ids if identity is not None)
     why = _why([row for row in rows if row.state == "delayed"])
@@ -288,11 +254,17 @@ def _covers(pause: SourcePause, source: str, row: Any) -> bool:
     return pause.kind == PauseKind.SOURCE or pause.value == getattr(row, _paused_by(source))
 
 
-def _budget(source: str, name: str, row: Any) -> Any:
+def handler_of(source: str, name: str) -> Handler | None:
+    """Return what this code runs for a type, or for the events of a perspective; a transport is no handler."""
+    if source == PERSPECTIVES:
+        projection = registry.projection(name)
+        return projection.handler if projection else None
+    return registry.get(name) if source == Source.INBOX else None
+
+
+def _budget(source: str, name: str, row: Any) -> Budget:
     """Return the caps of a message as a drainer of this code would apply them."""
-    base = conf().budget(source)
-    projection = registry.projection(name) if source == PERSPECTIVES else None
-    handler = projection.handler if projection else registry.get(name) if source == Source.INBOX else None
+    base, handler = conf().budget(source), handler_of(source, name)
     return conf().clamped(source, handler.budget(base) if handler else base, row.max_attempts, row.max_delays)
 
 
@@ -307,29 +279,12 @@ def _why(delayed: Sequence[Any]) -> Mapping[UUID, str]:
     return {message_id: outcome for message_id, life, outcome in found if life == lives[message_id]}
 
 
-def _body(source: str, row: Any) -> dict[str, Any]:
-    """Return the body of a message; an event's is in the event store."""
-    if source == PERSPECTIVES:
-        event = StoredEvent.objects.defer("envelope_raw").filter(event_id=row.event_id).first()
-        if event is None:
-            return {"message_type": "", "event_data": None, "metadata": "{}", "body_bytes": None}
-        kept, message_type = event, event.event_type
-    else:
-        kept, message_type = row, row.message_type  # its columns are read when they are asked for
-    return {
-        "message_type": message_type,
-        "event_data": kept.event_data,
-        "metadata": kept.metadata,
-        "body_bytes": kept.envelope_bytes,
-    }
-
-
 # --- filters
 
 
 def _read(source: str, filters: LiveFilter, now: datetime, pauses: Sequence[SourcePause]) -> _Part:
     """Read a page by an index. All of a source are counted by its counters, others up to a cap."""
-    matching = _indexed(_annotated(source, now, pauses), filters, now).filter(**_unindexed(filters))
+    matching = _indexed(annotated(source, now, pauses), filters, now).filter(**_unindexed(filters))
     order = STREAM_ORDER if filters.stream_id else ORDER
     rows = list(_after(matching, filters).order_by(*order)[: filters.size + 1])
     if filters.is_empty:
@@ -341,7 +296,7 @@ def _read(source: str, filters: LiveFilter, now: datetime, pauses: Sequence[Sour
 
 def _looked_through(source: str, filters: LiveFilter, now: datetime, pauses: Sequence[SourcePause]) -> _Part:
     """Look once through the first SEARCHED for what no index finds, then read the page out of what was found."""
-    rows = _annotated(source, now, pauses)
+    rows = annotated(source, now, pauses)
     first = _indexed(_bare(source), filters, now).order_by(*ORDER).values("pk")[:SEARCHED]
     found = rows.filter(**_unindexed(filters), pk__in=first).order_by(*ORDER)
     keys = list(found.values_list("scheduled_for", "position", "pk"))

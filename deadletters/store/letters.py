@@ -74,20 +74,28 @@ class Store:
         return set(letters.exclude(recovery_status=RecoveryStatus.RECOVERED).values_list("source_id", flat=True))
 
 
-def move_by_hand(source: str, source_id: UUID, *, reason: int | None, error: str) -> UUID | None:
-    """Move one message for a person, whoever holds it; return its letter's id, None = somebody moved it first.
+def move_by_hand(source: str, source_id: UUID, *, reason: int | None, error: str, holds: bool | None) -> UUID | None:
+    """Move one message for a person, whoever has it claimed; return its letter's id, None = somebody moved it first.
 
-    error: what the person says; what the row has stored is added to it. A run of it is rolled back when it reports.
+    error: what the person says; what the row has stored is added to it. holds: its stream waits behind it, None = as
+    is usual for the source. A run of it is rolled back when it reports.
     """
-    failure_reason = FailureReason.UNKNOWN if reason is None else reason
-    arguments: list[Any] = [uuid7(), source, source_id, int(failure_reason), error, None, conf().generation]
+    move = {
+        "dead_letter_id": str(uuid7()),
+        "source_id": str(source_id),
+        "failure_reason": int(FailureReason.UNKNOWN if reason is None else reason),
+        "error_text": error,
+        "cause": str(Cause.OPERATOR),
+        "with_stored": True,
+        "holds": holds,
+    }
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT move_to_dead_letters(%s, %s, %s, %s, %s, %s, %s, p_cause => %s, p_force => true)",
-            [*arguments, Cause.OPERATOR.value],
+            "SELECT dead_letter_id FROM move_batch_to_dead_letters(%s, %s, NULL, %s, p_force => true)",
+            [source, json.dumps([move]), conf().generation],
         )
-        moved: UUID | None = cursor.fetchone()[0]
-        return moved
+        row = cursor.fetchone()
+        return None if row is None else row[0]
 
 
 def _move(death: Death) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from deadletters.models import DeadLetter, FailureGroup, GroupState, RecoveryStatus
-from deadletters.queries.live import Detail
+from deadletters.queries.messages import Detail
 from deadletters.templatetags import trees
 from deadletters.words.charts import Sparkline
 from deadletters.words.charts import sparkline as draw_sparkline

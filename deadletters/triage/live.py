@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from deadletters.queries.live import WORK
+from deadletters.queries.live import WORK, handler_of
 from deadletters.store import audit
 from deadletters.store.audit import Actor
 from deadletters.store.letters import Store, move_by_hand
@@ -14,9 +14,10 @@ from deadletters.triage.actors import actor
 from deadletters.words import access
 from deadletters.words.errors import BadChange, NoSuchMessage
 from queues import wakeups
-from queues.models import Stream
+from queues.models import Source, Stream
 from queues.store import live
 from queues.store.live import Started, Stopped
+from queues.words.handlers import AfterDeath
 from queues.words.sources import Queue
 from queues.words.text import storable
 
@@ -74,9 +75,14 @@ def dead_letter(*, source: str, message_id: UUID, user: Any, reason: str) -> Mov
         raise BadChange("reason", "must say why, for those who find the letter")
     before = _found(source, message_id)
     Store().lock([before.dead_letter_id] if before.dead_letter_id else [])
-    letter_id = move_by_hand(source, message_id, reason=before.failure_reason, error=said)
+    stream = live.lock_stream_of(source, message_id)
+    holds = _holds(source, message_id)
+    letter_id = move_by_hand(source, message_id, reason=before.failure_reason, error=said, holds=holds)
     if letter_id is None:
         raise NoSuchMessage(str(message_id))
+    if stream is not None:
+        live.wake_stream(*stream)
+    wakeups.wake(source)
     _record(by, "dead_letter", source, message_id, before, {}, said, dead_letter_id=letter_id)
     return Moved(dead_letter_id=letter_id)
 
@@ -107,6 +113,16 @@ def _found(source: str, message_id: UUID) -> Any:
     if found is None:
         raise NoSuchMessage(str(message_id))
     return found
+
+
+def _holds(source: str, message_id: UUID) -> bool | None:
+    """Say whether the message's stream waits behind it once it is dead; None = no code here says so."""
+    if source == Source.OUTBOX:
+        return None
+    column = "message_type" if source == Source.INBOX else "perspective_name"
+    name = WORK[source]._default_manager.filter(pk=message_id).values_list(column, flat=True).first()
+    handler = handler_of(source, str(name))
+    return None if handler is None else handler.after_death is AfterDeath.HOLD
 
 
 def _record(

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
+from django.contrib.messages import success
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -17,8 +17,8 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url, retarget
 
 from deadletters import triage
-from deadletters.queries import live, timeline
-from deadletters.queries.live import Detail
+from deadletters.queries import live, messages, timeline
+from deadletters.queries.messages import Detail
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of
 from deadletters.words import access
@@ -107,7 +107,7 @@ def message_state(request: HttpRequest, source: str, message_id: UUID) -> HttpRe
     if not wants_fragment(request):
         return redirect("deadletters:live_message", source, message_id)
     try:
-        context = _context(request, source, live.get(SOURCES[source], message_id))
+        context = _context(request, source, messages.get(SOURCES[source], message_id))
     except NoSuchMessage:
         return _gone(request, source, message_id, status=STOP_POLLING)
     if request.GET.get("seen") == context["seen"]:
@@ -165,7 +165,7 @@ def dead_letter(request: HttpRequest, source: str, message_id: UUID) -> HttpResp
             return _page(request, source, message_id, status=422, **wrong)
         context = {**_about(request, source, message_id), **wrong}
         return retarget(_render(request, "_act.html", context, status=422), "#act")
-    messages.success(request, _("It is a dead letter now."))
+    success(request, _("It is a dead letter now."))
     address = reverse("deadletters:letter", args=[moved.dead_letter_id])
     return HttpResponseClientRedirect(address) if wants_fragment(request) else redirect(address)
 
@@ -178,13 +178,13 @@ def _acted(request: HttpRequest, source: str, message_id: UUID, act: Callable[[]
         return _gone(request, source, message_id, status=409)
     if wants_fragment(request):
         try:
-            context = _context(request, source, live.get(SOURCES[source], message_id))
+            context = _context(request, source, messages.get(SOURCES[source], message_id))
         except NoSuchMessage:  # it ran meanwhile
             return _gone(request, source, message_id, status=status)
         return _render(request, "_live.html", {**context, "said": said}, status=status)
     if status != 200:
         return _page(request, source, message_id, status=status, said=said)
-    messages.success(request, said)
+    success(request, said)
     return redirect("deadletters:live_message", source, message_id)
 
 
@@ -194,7 +194,7 @@ def _reason(request: HttpRequest) -> str:
 
 def _page(request: HttpRequest, source: str, message_id: UUID, *, status: int = 200, **more: Any) -> HttpResponse:
     try:
-        context = _context(request, source, live.get(SOURCES[source], message_id))
+        context = _context(request, source, messages.get(SOURCES[source], message_id))
     except NoSuchMessage:
         return _gone(request, source, message_id, status=404 if status == 200 else status)
     return _render(request, "message.html", {**context, **more}, status=status)
@@ -205,7 +205,7 @@ def _gone(request: HttpRequest, source: str, message_id: UUID, *, status: int) -
     told = timeline.of_message(message_id)
     context = {
         **_about(request, source, message_id),
-        "letter_id": live.letter_of(SOURCES[source], message_id),
+        "letter_id": messages.letter_of(SOURCES[source], message_id),
         "timeline": told,
         "timeline_title": _("Timeline"),
         "was_handled": any(event.kind == "success" for event in told.events),

@@ -182,6 +182,35 @@ def test_nobody_acts_without_the_right(db, inbox_row):
     assert inbox_row(message_id)["scheduled_for"] != STOPPED_UNTIL
 
 
+def test_a_stream_goes_on_when_its_stopped_first_message_is_dead_lettered(olga, ran):
+    first = put("t.T", 1, stream="s")
+    put("t.T", 2, stream="s")
+    triage.stop(source="wh_inbox", message_id=first, user=olga)
+    drain()
+    assert ran == []
+
+    triage.dead_letter(source="wh_inbox", message_id=first, user=olga, reason="wrong")
+    drain()
+    assert ran == [2]
+
+
+def test_a_stream_waits_behind_a_letter_made_by_hand_where_its_handler_says_so(olga, handlers, sql):
+    ran = []
+    handles("t.Strict", after_death="hold")(lambda message: ran.append(message.payload))
+    first = put("t.Strict", 1, stream="s")
+    put("t.Strict", 2, stream="s")
+
+    moved = triage.dead_letter(source="wh_inbox", message_id=first, user=olga, reason="wrong")
+    drain()
+    assert ran == []
+    (held,) = sql("SELECT * FROM wh_streams WHERE held_by IS NOT NULL")
+    assert held["held_by"] == moved.dead_letter_id
+    gone = {"queue": held["queue"], "stream_id": held["stream_id"], "held_by": held["held_by"]}
+    assert triage.let_stream_go(**gone, user=olga)
+    drain()
+    assert ran == [2]
+
+
 class Gate:
     """A handler that says that it runs, and waits."""
 

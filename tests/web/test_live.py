@@ -234,7 +234,7 @@ def test_a_page_is_read_by_its_index_and_not_sorted_whole(db, state):
     with connection.cursor() as cursor:
         cursor.execute(FILL, [ago(seconds=3000)])
         cursor.execute("ANALYZE wh_inbox")
-    rows = live._indexed(live._annotated("wh_inbox", timezone.now(), []), InboxFilter(state=state), timezone.now())
+    rows = live._indexed(live.annotated("wh_inbox", timezone.now(), []), InboxFilter(state=state), timezone.now())
 
     chosen = rows.order_by(*live.ORDER)[:51].explain()
     assert "wh_inbox_due" in chosen
