@@ -137,7 +137,9 @@ class Batch:
     def _members(self, waiting: deque[Item], results: list[Result]) -> Iterator[Item]:
         """Take messages off the queue until the group is full, is long, or the next one should not be in it."""
         while waiting and len(results) < conf().group_messages and not waiting[0].turn.runs_alone:
-            if results and (_is_long(results) or results[-1].changed_session or is_slow(waiting[0].kind)):
+            if results and (
+                self.stopping() or _is_long(results) or results[-1].changed_session or is_slow(waiting[0].kind)
+            ):
                 return
             yield waiting.popleft()
 

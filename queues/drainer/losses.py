@@ -8,8 +8,10 @@ from django.db import transaction
 from queues.drainer import recording
 from queues.drainer.runners import turn_of
 from queues.drainer.runs import log_without_run, lost
+from queues.drainer.turns import Turn
 from queues.runfile import Noted, orphan
 from queues.store import claims, presence
+from queues.store.bodies import bodies
 from queues.store.claims import Claimed, Held
 from queues.words.errors import ClaimLost
 from queues.words.outcomes import OutcomeKind
@@ -60,8 +62,18 @@ def _held(noted: Noted) -> Held:
 def _charge(noted: Noted, row: Claimed) -> None:
     """Charge the run that went with its process; one whose start was recorded is charged already."""
     turn = turn_of(noted.queue, row)
+    if not row.was_started:
+        turn = turn.one_run_later()
     try:
         with transaction.atomic():
-            recording.write([lost(turn if row.was_started else turn.one_run_later())], noted.token)
+            recording.write([lost(turn, last_reported=_last_reported(turn))], noted.token)
     except ClaimLost:
         log.info("lost_run_settled_elsewhere", message_id=str(row.message_id))
+
+
+def _last_reported(turn: Turn) -> str | None:
+    """Return what an earlier run of a message reported that is now dead."""
+    if not turn.is_spent:
+        return None
+    body = bodies(turn.source, [turn.row.message_id]).get(turn.row.message_id)
+    return body.error if body else None

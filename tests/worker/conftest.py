@@ -233,6 +233,18 @@ def island(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Island"]:
 
 
 @pytest.fixture
+def celery_stays(island: "Island") -> Iterator[None]:
+    """Begin with the gate shut; the worker and the beat of a test's end are up without help."""
+    island.gate.unlink(missing_ok=True)
+    if island.worker.poll() is not None:
+        island.start_worker()  # a test that failed has left none
+    yield
+    island.gate.touch()
+    assert island.worker.poll() is None
+    assert island.beat.poll() is None
+
+
+@pytest.fixture
 def shop(transactional_db: None, forge: Forge, tmp_path: Path) -> Iterator[Shop]:
     """Give a test its shop, and end every process that it left."""
     with connection.cursor() as cursor:

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from deadletters.embedded.services import Services, held, services
 from deadletters.embedded.valkey import Valkey
 from tests.worker.conftest import Fork, Shop, eventually, started_forge
 
-ISLAND_QUEUES = json.dumps({"TICK_SECONDS": 1})
+ISLAND_QUEUES = json.dumps({"TICK_SECONDS": 2})
 CELERY = ("-m", "celery", "-A", "deadletters.project")
 WORKER = ("worker", "-Q", "inbox,outbox,perspective", "-c", "2", "-l", "INFO", "--without-mingle", "--without-gossip")
 
@@ -53,14 +54,27 @@ class Island(Shop):
             cursor = connection.execute(statement, arguments)
             return cursor.fetchall() if cursor.description else []
 
-    def send(self, message_type: str, *payloads: str, stream: str | None = None) -> Fork:
+    def send(self, message_type: str, *payloads: str, **options: Any) -> Fork:
         """Send messages from a process of their own; return it when it has ended."""
         file = self.folder / f"{uuid4()}.jsonl"
-        lines = [{"type": message_type, "payload": payload, "stream": stream} for payload in payloads]
+        lines = [{"type": message_type, "payload": payload, **options} for payload in payloads]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         process = self.run("send", str(file))
         assert process.wait() == 0, self.log()
         return process
+
+    def python(self, code: str) -> None:
+        """Run a piece of Python in a process of the shop."""
+        assert self.run("shell", "-c", code).wait() == 0, self.log()
+
+    @contextmanager
+    def without_ticks(self) -> Iterator[None]:
+        """Let beat pause."""
+        self.beat.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.beat.send_signal(signal.SIGCONT)
 
     def effects_of(self, payloads: list[str]) -> list[str]:
         found = self.execute("SELECT payload FROM test_effects WHERE payload = ANY (%s) ORDER BY payload", payloads)
@@ -87,10 +101,12 @@ class Island(Shop):
         """Return how many drains the worker has seen fail."""
         return self.log(self.worker_log).count("raised unexpected")
 
-    def start_celery(self) -> None:
+    def start_beat(self) -> subprocess.Popen[bytes]:
+        return self.start(*CELERY, "beat", "-l", "INFO", "--pidfile=")
+
+    def start_worker(self, pool: str = "prefork") -> None:
         self.worker_log = log = len(self.processes)
-        self.worker = self.start(*CELERY, *WORKER)
-        self.beat = self.start(*CELERY, "beat", "-l", "INFO", "--pidfile=")
+        self.worker = self.start(*CELERY, *WORKER, "-P", pool)
         eventually(lambda: " ready." in self.log(log), "the worker is ready")
 
     def environment(self) -> dict[str, str]:
@@ -122,12 +138,27 @@ def started_island(folder: Path) -> Iterator[Island]:
         assert island.run("migrate", "--no-input", "--verbosity=0").wait() == 0, island.log()
         island.execute("CREATE TABLE test_effects (message_id uuid, payload text)")
         try:
-            island.start_celery()
+            island.beat = island.start_beat()
+            island.start_worker()
             yield island
         finally:
             for process in island.processes:
                 process.kill()
                 process.wait()
+
+
+def named(count: int) -> list[str]:
+    """Return payloads that no other test has."""
+    prefix = uuid4()
+    return [f"{prefix}-{n:03}" for n in range(count)]
+
+
+def nothing_is_claimed(island: Island) -> bool:
+    ((claimed,),) = island.execute(
+        "SELECT (SELECT count(*) FROM wh_inbox WHERE lease_token IS NOT NULL)"
+        " + (SELECT count(*) FROM wh_streams WHERE lease_token IS NOT NULL)"
+    )
+    return bool(claimed == 0)
 
 
 def kill_postgres(island: Island) -> None:

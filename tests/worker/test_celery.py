@@ -1,80 +1,157 @@
-"""A real Celery worker on a real broker."""
+"""A real Celery worker and beat on a real broker."""
 
-import time
+import signal
 
 import pytest
-from django.conf import settings
 
-from queues import append_event, publish, send, wakeups
-from tests.worker.conftest import eventually, subscribe_the_shop
+from tests.worker.conftest import DEADLINE, eventually
+from tests.worker.island import named, nothing_is_claimed
 
-TICK_SECONDS = 1
+pytestmark = pytest.mark.usefixtures("celery_stays")
+
+PUBLISH_AND_APPEND = """
+from queues import append_event, publish
+publish("test.Good", {published!r}, destination="here")
+append_event({appended!r}, "test.Added", {appended!r})
+"""
+WAKE_OFTEN = """
+from queues import wakeups
+for _ in range(20):
+    wakeups.send_wakeup("wh_inbox")
+"""
 
 
-@pytest.fixture
-def worker(shop):
-    if settings.CELERY_BROKER_URL.startswith("memory"):
-        pytest.fail("this test needs a real broker: run it by make test")
-    process = shop.start(
-        "-m",
-        "celery",
-        "-A",
-        "deadletters.project",
-        "worker",
-        "-Q",
-        "inbox,outbox,perspective",
-        "-c",
-        "2",
-        "-l",
-        "INFO",
-        "--without-mingle",
+SEND_GATE_AND_REST = """
+from queues import NewMessage, send_many
+send_many([
+    NewMessage(type="test.Gate", payload={gate!r}),
+    *(NewMessage(type="test.Good", payload=payload) for payload in {free!r}),
+    *(NewMessage(type="test.Good", payload=payload, stream={gate!r}) for payload in {streamed!r}),
+])
+"""
+
+
+def test_a_sent_message_is_handled_by_its_wakeup_without_any_tick(island):
+    payloads = named(1)
+    with island.without_ticks():
+        island.send("test.Good", *payloads)
+
+        island.eventually_all_have_their_effect(payloads)
+
+
+def test_a_published_message_and_an_appended_event_are_handled_by_their_wakeups(island):
+    appended, published = payloads = named(2)
+    with island.without_ticks():
+        island.python(PUBLISH_AND_APPEND.format(published=published, appended=appended))
+
+        island.eventually_all_have_their_effect(payloads)
+
+
+def test_a_tick_finds_what_no_wakeup_was_sent_for(island):
+    (payload,) = payloads = named(1)
+
+    island.execute(
+        "INSERT INTO wh_inbox (message_id, message_type, event_data, metadata, handler_name)"
+        " VALUES (gen_random_uuid(), 'test.Good', to_jsonb(%s::text), '{}', '')",
+        payload,
     )
-    eventually(lambda: " ready." in shop.log(), "the worker is ready")
-    return process
+
+    island.eventually_all_have_their_effect(payloads)
 
 
-def with_ticks(condition):
-    """Return the condition asked between ticks, as beat sends them: a wake-up dies with its killed process."""
-    last = 0.0
+def test_a_wakeup_that_comes_many_times_does_no_harm(island):
+    payloads = named(200)
+    island.send("test.Good", *payloads[:100])
+    island.send("test.Good", *payloads[100:], stream=payloads[0])
 
-    def asked():
-        nonlocal last
-        if time.monotonic() - last > TICK_SECONDS:
-            last = time.monotonic()
-            wakeups.send_wakeup("wh_inbox")
-        return condition()
+    island.python(WAKE_OFTEN)
 
-    return asked
+    island.eventually_all_have_their_effect(payloads)
 
 
-def test_a_sent_message_is_handled_by_its_wakeup_without_any_tick(shop, worker):
-    send("test.Good", "woken")
+def test_two_beats_do_no_harm(island):
+    second = island.start_beat()
+    log = len(island.processes) - 1
+    eventually(lambda: island.log(log).count("queues.drain") > 2, "both beats tick")
+    payloads = named(100)
 
-    eventually(lambda: shop.effects() == ["woken"], "the effect of a woken worker")
+    island.send("test.Good", *payloads)
 
-
-def test_a_published_message_and_an_appended_event_are_handled_by_their_wakeups(shop, worker):
-    subscribe_the_shop()
-    publish("test.Good", "published", destination="here")
-    append_event("a", "test.Added", "appended")
-
-    eventually(lambda: shop.effects() == ["appended", "published"], "the effects of woken workers")
+    island.eventually_all_have_their_effect(payloads)
+    second.kill()
 
 
-def test_a_killed_pool_process_is_replaced_and_the_others_work_goes_on(shop, worker):
-    send("test.Kill", "killer", max_attempts=1)
-    eventually(lambda: shop.starts("test.Kill"), "the killer starts")
-    send("test.Good", "after")
+def test_a_killed_pool_process_is_replaced_and_the_others_work_goes_on(island):
+    (killer,) = named(1)
+    island.send("test.Kill", killer, max_attempts=1)
+    eventually(lambda: killer in island.starts("test.Kill"), "the killer starts")
+    payloads = named(1)
 
-    eventually(with_ticks(lambda: shop.effects() == ["after"]), "the work goes on")
-    assert worker.poll() is None
+    island.send("test.Good", *payloads)
+
+    island.eventually_all_have_their_effect(payloads)
 
 
-def test_a_killer_that_takes_every_pool_process_does_not_keep_the_next_drain_from_starting(shop, worker):
+def test_a_killer_that_takes_every_pool_process_does_not_keep_the_next_drain_from_starting(island):
     """The dead are swept before the living are counted: their rows still say that they drain."""
-    for n in range(3):
-        send("test.Kill", f"killer-{n}", max_attempts=1)
-    eventually(with_ticks(lambda: len(shop.starts("test.Kill")) == 3), "each killer starts")
-    send("test.Good", "after")
+    killers = named(3)
+    island.send("test.Kill", *killers, max_attempts=1)
+    eventually(lambda: set(killers) <= set(island.starts("test.Kill")), "each killer starts")
+    payloads = named(1)
 
-    eventually(with_ticks(lambda: shop.effects() == ["after"]), "the work goes on")
+    island.send("test.Good", *payloads)
+
+    island.eventually_all_have_their_effect(payloads)
+    eventually(lambda: island.waiting(killers) == 0, "each killer has died")
+    assert sorted(start for start in island.starts("test.Kill") if start in killers) == killers
+
+
+def test_a_message_that_runs_long_is_seen_with_its_process(island):
+    (payload,) = payloads = named(1)
+    island.send("test.Gate", payload)
+
+    def shown():
+        return island.execute(
+            "SELECT metadata->'message'->>'type', metadata->>'draining', metadata ? 'ticked_at'"
+            " FROM wh_service_instances WHERE metadata->'message' <> 'null'"
+        )
+
+    eventually(shown, "the message is shown")
+    assert shown() == [("test.Gate", "wh_inbox", True)]
+    island.gate.touch()
+    island.eventually_all_have_their_effect(payloads)
+    eventually(lambda: not shown(), "nothing is shown any more")
+
+
+@pytest.mark.parametrize("pool", ["prefork", "solo", "threads"])
+def test_a_worker_asked_to_end_finishes_its_message_gives_back_the_rest_and_loses_nothing(island, pool):
+    gate, *rest = payloads = named(40)
+    with island.without_ticks():
+        if pool != "prefork":
+            start_other_pool(island, pool)
+        island.python(SEND_GATE_AND_REST.format(gate=gate, free=rest[:20], streamed=rest[20:]))
+        eventually(lambda: gate in island.starts("test.Gate"), "the handler runs")
+
+        island.worker.send_signal(signal.SIGTERM)
+        eventually(lambda: "Warm shutdown" in island.log(island.worker_log), "the worker knows")
+        island.gate.touch()
+
+        assert island.worker.wait(DEADLINE) == 0
+        assert island.effects_of(payloads) == [gate]
+        assert nothing_is_claimed(island)
+        given_back = island.execute(
+            "SELECT DISTINCT attempts, releases FROM wh_inbox WHERE event_data #>> '{}' = ANY (%s)", rest
+        )
+        assert given_back == [(0, 0)]
+    island.start_worker()
+
+    island.eventually_all_have_their_effect(payloads)
+
+
+def start_other_pool(island, pool):
+    """Replace the worker by one that finds no old ticks to wade through."""
+    island.worker.send_signal(signal.SIGTERM)
+    assert island.worker.wait(DEADLINE) == 0
+    with island.broker() as broker:
+        broker.flushall()
+    island.start_worker(pool)

@@ -1,35 +1,13 @@
 """The database or the broker goes away under running workers: work goes on when it is back, without a restart."""
 
-from uuid import uuid4
-
 import pytest
 
 from tests.worker.conftest import eventually
-from tests.worker.island import kill_postgres, restart_postgres, terminate_backends
+from tests.worker.island import kill_postgres, named, nothing_is_claimed, restart_postgres, terminate_backends
+
+pytestmark = pytest.mark.usefixtures("celery_stays")
 
 WAYS = [restart_postgres, kill_postgres, terminate_backends]
-
-
-@pytest.fixture(autouse=True)
-def celery_is_never_restarted(island):
-    island.gate.unlink(missing_ok=True)
-    yield
-    island.gate.touch()
-    assert island.worker.poll() is None
-    assert island.beat.poll() is None
-
-
-def named(count):
-    prefix = uuid4()
-    return [f"{prefix}-{n:03}" for n in range(count)]
-
-
-def nothing_is_claimed(island):
-    ((claimed,),) = island.execute(
-        "SELECT (SELECT count(*) FROM wh_inbox WHERE lease_token IS NOT NULL)"
-        " + (SELECT count(*) FROM wh_streams WHERE lease_token IS NOT NULL)"
-    )
-    return claimed == 0
 
 
 @pytest.mark.parametrize("handler", ["test.Gate", "test.PlainGate"])
