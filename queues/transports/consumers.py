@@ -77,8 +77,10 @@ class AckingConsumer:
         return arrived
 
     def acknowledge(self, arrivals: Sequence[Arrival]) -> None:
-        for arrival in arrivals:
-            self._channel.basic_ack(arrival.tag)
+        # AMQP: everything up to the last one at once, since whole batches are acknowledged, in their order.
+        together = self._connection.transport.driver_type == "amqp"
+        for arrival in arrivals[-1:] if together else arrivals:
+            self._channel.basic_ack(arrival.tag, multiple=together)
 
     def is_empty(self) -> bool:
         waiting = _queue(self._queue)(self._channel).queue_declare(passive=True).message_count

@@ -54,6 +54,12 @@ class Node:
             self._process.wait(60)
             self._process = None
 
+    def control(self, *command: str) -> None:
+        """Run rabbitmqctl."""
+        subprocess.run(
+            [self.script.with_name("rabbitmqctl"), *command], env=self._environment(), check=True, capture_output=True
+        )
+
     def close(self) -> None:
         self.stop(signal.SIGKILL)
         if self._mapper is not None:

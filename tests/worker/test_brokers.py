@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from kombu import Connection, Exchange, Producer
+from kombu import Connection, Exchange, Producer, Queue
 
 from deadletters.embedded.places import Places, make_data_dir
 from deadletters.embedded.services import held, services
@@ -38,6 +38,7 @@ class Broker:
     url: str
     kill: Callable[[], None]
     start: Callable[[], None]
+    control: Callable[..., None] | None = None
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     node = rabbitmq.Node(tmp_path_factory.mktemp("rabbitmq"), script)
     try:
         node.start()
-        yield Broker(url=node.url, kill=lambda: node.stop(signal.SIGKILL), start=node.start)
+        yield Broker(url=node.url, kill=lambda: node.stop(signal.SIGKILL), start=node.start, control=node.control)
     finally:
         node.close()
 
@@ -308,3 +309,56 @@ def test_messages_of_every_priority_are_received(shop, valkey):
     assert way.receiver("--until-empty").wait() == 0
 
     assert len(received()) == 10
+
+
+@pytest.fixture
+def impatient(settings):
+    """Let nobody wait for a broker that does not answer."""
+    settings.QUEUES = {**settings.QUEUES, "TRANSPORT_TIMEOUT_SECONDS": 1}
+    yield
+    close_all()
+
+
+def test_a_broker_out_of_memory_is_not_ready_until_it_has_some(rabbit, impatient):
+    queue = f"q-{uuid4()}"
+    open_consumer(rabbit.url, queue).close()
+    transport = KombuTransport(url=rabbit.url)
+    transport.publish(outgoing(queue))
+    rabbit.control("set_vm_memory_high_watermark", "0")
+    try:
+        with pytest.raises(NotReady):
+            transport.publish(outgoing(queue))
+    finally:
+        rabbit.control("set_vm_memory_high_watermark", "0.4")
+
+    transport.publish(outgoing(queue))
+
+
+def test_a_queue_that_is_full_is_not_ready(rabbit, impatient):
+    queue = f"q-{uuid4()}"
+    full = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    with Connection(rabbit.url) as broker:
+        Queue(queue, Exchange(queue), routing_key=queue, queue_arguments=full)(broker.channel()).declare()
+    transport = KombuTransport(url=rabbit.url)
+    transport.publish(outgoing(queue))
+
+    with pytest.raises(NotReady):
+        transport.publish(outgoing(queue))
+
+
+def test_a_broker_that_does_not_let_us_in_is_not_ready(rabbit, impatient):
+    with pytest.raises(NotReady, match="cannot be reached") as refused:
+        KombuTransport(url=rabbit.url.replace("guest:guest", "guest:hunter2")).publish(outgoing("any"))
+
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_exchange_without_a_queue_takes_nothing(rabbit, impatient):
+    name = f"q-{uuid4()}"
+    with Connection(rabbit.url) as broker:
+        Exchange(name, durable=True)(broker.channel()).declare()
+    transport = KombuTransport(url=rabbit.url)
+
+    for _ in range(2):
+        with pytest.raises(DestinationMissing):
+            transport.publish(outgoing(name))
