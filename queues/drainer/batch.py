@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from queues import circuits
 from queues.conf import conf
@@ -149,11 +149,22 @@ class Batch:
         """Run one message in a transaction of its own, its start recorded first."""
         if item.row.stream_id in self._waiting_streams:
             return
-        certain = self._certain(item)
+        certain = self._certain_or_failed(item)
         if isinstance(certain, Result):
             self._record(certain)
         elif certain is not None and self._start(item):
             self._run_started(item, certain)
+
+    def _certain_or_failed(self, item: Item) -> Work | Result | None:
+        """Return what is certain; that the database cannot read the message is the message's own failure."""
+        try:
+            return self._certain(item)
+        except DatabaseError as exc:
+            if not connection.is_usable():
+                raise
+            log.warning("body_not_read", message_id=str(item.row.message_id), error=str(exc)[:200])
+            attempts, now = item.row.attempts + 1, datetime.now(UTC)
+            return Result(turn=item.turn, attempts=attempts, started_at=now, **failed(item.turn, exc))
 
     def _start(self, item: Item) -> bool:
         is_held = claims.start(self.queue, token=self.token, message_id=item.row.message_id)
@@ -219,8 +230,17 @@ class Batch:
     def _body(self, item: Item) -> Body | None:
         """Return the body, fetching it with those behind it under a byte budget; None = the row is gone."""
         if item.row.message_id not in self._bodies:
-            self._bodies = bodies(self.queue.source, [row.message_id for row in self._portion(item.index)])
+            self._bodies = self._read([row.message_id for row in self._portion(item.index)])
         return self._bodies.get(item.row.message_id)
+
+    def _read(self, message_ids: list[UUID]) -> dict[UUID, Body]:
+        """Read bodies; if that fails, the first one only. A failure in a group is the group's: it runs again alone."""
+        try:
+            return bodies(self.queue.source, message_ids)
+        except DatabaseError:
+            if connection.in_atomic_block:
+                raise
+            return bodies(self.queue.source, message_ids[:1])
 
     def _portion(self, start: int) -> Iterator[Claimed]:
         size = 0
