@@ -87,13 +87,7 @@ class Migration(migrations.Migration):
                 DROP FUNCTION lock_stream_of_{{work}}(uuid);
             """,
         ),
-        *of_each_table(
-            'stats_v1',
-            """
-                DROP FUNCTION oldest_{{work}}(timestamptz);
-                DROP FUNCTION count_{{work}}(timestamptz);
-            """,
-        ),
+        *of_each_table('stats_v1', 'DROP FUNCTION count_{{work}}(timestamptz);'),
         run('pauses_v1', reverse='DROP FUNCTION look_again_at_streams(text[], timestamptz, integer, timestamptz)'),
         run(
             'circuits_v1',

@@ -28,7 +28,6 @@ WORK_TABLES: Mapping[str, Mapping[str, str]] = {
         "queue": "'wh_inbox'",
         "lane": "w.message_type",
         "lanes": "the message type",
-        "queues_of": "(VALUES (1))",
         **_MESSAGES,
     },
     "wh_outbox": {
@@ -36,7 +35,6 @@ WORK_TABLES: Mapping[str, Mapping[str, str]] = {
         "queue": "'wh_outbox'",
         "lane": "coalesce(w.destination, '')",
         "lanes": "the destination",
-        "queues_of": "(VALUES (1))",
         **_MESSAGES,
     },
     "wh_perspective_events": {
@@ -45,7 +43,6 @@ WORK_TABLES: Mapping[str, Mapping[str, str]] = {
         "in_queue": " AND w.perspective_name = substr(p_queue, length('wh_perspective_events:') + 1)",
         "lane": "w.perspective_name",
         "lanes": "the perspective",
-        "queues_of": "perspective_subscriptions",
         "has_free": "false",
         "planned": _PLANNED_EACH_TIME,
         "id": "event_work_id",
@@ -57,8 +54,7 @@ WORK_TABLES: Mapping[str, Mapping[str, str]] = {
 
 `id` is the column of the work's id; `type` picks the handler, `bytes` is the size of the body and `queue` the
 name in `wh_streams`, all of a row `w`; `in_queue` tells the rows of the queue `p_queue` from others. `lane` is what
-can be stopped and has its fair share; `has_free` says whether there are rows without a stream. `queues_of`
-has rows `w` from which `queue` makes the names of all queues.
+can be stopped and has its fair share; `has_free` says whether there are rows without a stream.
 """
 
 

@@ -1,6 +1,4 @@
--- What is in {{work}}, for pages and commands. Reads only; takes no locks.
-
--- Counts the rows by what they wait for, each once; reads the table whole. `oldest` is the due time of the longest
+-- Counts the rows of {{work}} by what they wait for, each once; reads the table whole, locks nothing. `oldest` is the due time of the longest
 -- waiting one, NULL when none waits. `processed`: left there by a foreign drainer that was done with them.
 CREATE FUNCTION count_{{work}}(p_now timestamptz DEFAULT statement_timestamp()) RETURNS TABLE (
     waiting bigint, delayed bigint, held bigint, stopped bigint, in_flight bigint, processed bigint, oldest timestamptz
@@ -18,22 +16,4 @@ CREATE FUNCTION count_{{work}}(p_now timestamptz DEFAULT statement_timestamp()) 
                        WHEN w.scheduled_for > p_now THEN 'delayed'
                        ELSE 'waiting' END AS kind
               FROM {{work}} w LEFT JOIN wh_streams s ON s.queue = {{queue}} AND s.stream_id = w.stream_id) r
-$$;
-
--- The due time of the longest waiting row, by indexes alone; NULL when none waits. A stream counts from when it was
--- last found due, which a pause or a late arrival puts off.
-CREATE FUNCTION oldest_{{work}}(p_now timestamptz DEFAULT statement_timestamp()) RETURNS timestamptz
-LANGUAGE sql STABLE AS $$
-    SELECT least(
-        (SELECT min(o.scheduled_for) FROM due_lanes_{{work}}(NULL, 1000, p_now) l CROSS JOIN LATERAL (
-                SELECT w.scheduled_for FROM {{work}} w
-                 WHERE w.stream_id IS NULL AND w.processed_at IS NULL AND {{lane}} = l.lane
-                   AND w.scheduled_for <= p_now AND (w.lease_expiry IS NULL OR w.lease_expiry <= p_now)
-                 ORDER BY w.scheduled_for, w.position LIMIT 1) o
-          WHERE {{has_free}} AND l.is_due),
-        (SELECT min(d.due_at)
-           FROM (SELECT DISTINCT {{queue}} AS name FROM {{queues_of}} w) q CROSS JOIN LATERAL (
-                SELECT s.due_at FROM wh_streams s
-                 WHERE s.queue = q.name AND s.due_at <= p_now AND (s.lease_expiry IS NULL OR s.lease_expiry <= p_now)
-                 ORDER BY s.due_at LIMIT 1) d))
 $$;

@@ -1,8 +1,8 @@
 """What is in each source, beside its flow: both of one moment, since one statement reads them."""
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 
@@ -30,50 +30,56 @@ class Present:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """A source at one moment. `present` is None where its rows were not counted.
+class SourceStats:
+    """One source at one moment. `oldest_seconds`: how long the longest waiting row is due; None = none waits."""
 
-    `oldest_seconds`: how long the longest waiting one is due; None = none waits.
-    """
-
+    source: str
     at: datetime
     flow: Flow
-    present: Present | None
+    present: Present
     oldest_seconds: float | None
     circuits_open: int
     pauses: int
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the flow comes to the rows that were counted."""
+        return self.flow.depth == self.present.rows
 
 
 _FLOWS = [field.name for field in fields(Flow)]
 _KINDS = [field.name for field in fields(Present)]
 
+_TABLES = " UNION ALL ".join(
+    f"SELECT '{source}', {', '.join(_KINDS)}, oldest FROM count_{source}()"  # noqa: S608 - names of ours
+    for source in SOURCES
+)
 _READ = f"""
 SELECT c.source, statement_timestamp(), {", ".join(f"coalesce(f.{name}, 0)" for name in _FLOWS)},
        {", ".join(f"c.{name}" for name in _KINDS)}, extract(epoch FROM statement_timestamp() - c.oldest)::float8,
        (SELECT count(*) FROM destination_circuits d WHERE c.source = '{OUTBOX}' AND d.state <> 'closed'),
        (SELECT count(*) FROM source_pauses p
          WHERE p.source = c.source AND (p.until IS NULL OR p.until > statement_timestamp()))
-  FROM ({{tables}}) c(source, {", ".join(_KINDS)}, oldest) LEFT JOIN source_flows() f ON f.source = c.source
+  FROM ({_TABLES}) c(source, {", ".join(_KINDS)}, oldest) LEFT JOIN source_flows() f ON f.source = c.source
 """  # noqa: S608 - names of ours
-_COUNTED = f"SELECT '{{0}}', {', '.join(_KINDS)}, oldest FROM count_{{0}}()"  # noqa: S608
-_NOT_COUNTED = f"SELECT '{{0}}', {', '.join('NULL::bigint' for _ in _KINDS)}, oldest_{{0}}()"
 
 
-def read(*, counting: Collection[str]) -> Mapping[str, Reading]:
-    """Read all sources at one moment, and count the rows of some, which reads these tables whole."""
-    tables = [(_COUNTED if source in counting else _NOT_COUNTED).format(source) for source in SOURCES]
+def read() -> list[SourceStats]:
+    """Read all sources at one moment, their tables whole."""
     with connection.cursor() as cursor:
-        cursor.execute(_READ.format(tables=" UNION ALL ".join(tables)))
-        rows = cursor.fetchall()
-    first, second = 2 + len(_FLOWS), 2 + len(_FLOWS) + len(_KINDS)
-    return {
-        row[0]: Reading(
-            at=row[1],
-            flow=Flow(**dict(zip(_FLOWS, row[2:first], strict=True))),
-            present=Present(**dict(zip(_KINDS, row[first:second], strict=True))) if row[0] in counting else None,
-            oldest_seconds=row[second],
-            circuits_open=row[second + 1],
-            pauses=row[second + 2],
-        )
-        for row in rows
-    }
+        cursor.execute(_READ)
+        found = {row[0]: _of(*row) for row in cursor.fetchall()}
+    return [found[source] for source in SOURCES]
+
+
+def _of(source: str, at: datetime, *values: Any) -> SourceStats:
+    flow, (*present, oldest, circuits, pauses) = values[: len(_FLOWS)], values[len(_FLOWS) :]
+    return SourceStats(
+        source=source,
+        at=at,
+        flow=Flow(**dict(zip(_FLOWS, flow, strict=True))),
+        present=Present(**dict(zip(_KINDS, present, strict=True))),
+        oldest_seconds=oldest,
+        circuits_open=circuits,
+        pauses=pauses,
+    )

@@ -123,41 +123,6 @@ def test_the_oldest_is_the_longest_due_of_those_that_wait(work, sql):
     assert 300 <= of(work.source).oldest_seconds < 360
 
 
-@pytest.mark.parametrize("stream", [None, "s"])
-def test_a_deep_source_is_not_counted_row_by_row_and_still_tells_depth_and_age(work, sql, monkeypatch, stream):
-    monkeypatch.setattr(stats, "COUNTED_ROWS", 2)
-    for n in range(3):
-        work.put(n, stream=stream)
-    sql(f"UPDATE {work.source} SET scheduled_for = now() - interval '5 minutes'")
-    claims.admit(work.queue, 1000)
-    sql("UPDATE wh_streams SET due_at = now() - interval '5 minutes'")
-
-    glances = {found.source: found for found in stats.glance().sources}
-    deep = glances.pop(work.source)
-
-    assert (deep.present, deep.flow.depth) == (None, 3)
-    assert 300 <= deep.oldest_seconds < 360
-    assert [found.present for found in glances.values()] == [present(), present()]
-    work.claim()
-    assert next(found for found in stats.glance().sources if found.source == work.source).oldest_seconds is None
-
-
-def test_a_bounded_glance_reads_no_work_table_whole(sql, monkeypatch):
-    monkeypatch.setattr(stats, "COUNTED_ROWS", 100)
-    send_many([NewMessage(type=f"test.{n % 3}", payload=n, stream=f"s{n}" if n % 2 else None) for n in range(3000)])
-    sql("ANALYZE wh_inbox")
-
-    with CaptureQueriesContext(connection) as queries:
-        stats.glance()
-    plan = "\n".join(row["QUERY PLAN"] for row in sql("EXPLAIN " + queries[-1]["sql"]))
-
-    assert len(queries) == 2
-    assert "Seq Scan on wh_inbox" not in plan
-    (inner,) = sql("SELECT prosrc FROM pg_proc WHERE proname = 'oldest_wh_inbox'")
-    plan = "\n".join(row["QUERY PLAN"] for row in sql("EXPLAIN " + inner["prosrc"].replace("p_now", "now()")))
-    assert "Seq Scan on wh_inbox" not in plan
-
-
 def test_dead_letters_and_recoveries_add_up(handlers, capsys):
     @handles("test.Bad")
     def bad(message):

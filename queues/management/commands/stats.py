@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from queues.stats import SourceStats, Stats, stats
+from queues.stats import Stats, stats
+from queues.store.counts import SourceStats
 from queues.words.sources import SHORT_NAMES
 
 
@@ -32,7 +33,6 @@ def _object(found: Stats) -> dict[str, Any]:
 def _measures(source: SourceStats) -> dict[str, Any]:
     """Return the measures: sent + returned = depth + succeeded + died + removed, and depth is the sum of its parts."""
     flow, present = source.flow, source.present
-    assert present is not None
     return {
         "sent": flow.sent,
         "returned": flow.returned,

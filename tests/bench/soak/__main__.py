@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
@@ -14,6 +15,7 @@ from django.core.management import call_command
 def main() -> None:
     """Print one JSON line and OK or FAILED; the exit code says it too."""
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the workers must not be left behind
     with tempfile.TemporaryDirectory(prefix="deadletters-soak-") as folder:
         os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.bench.soak.settings", "SOAK_FOLDER": folder}
         os.environ["SOAK_BROKER"] = options.broker
