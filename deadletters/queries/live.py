@@ -3,7 +3,7 @@
 Lists never select bodies or whole error texts. What is due and whose lease runs is told by the database's clock.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,9 @@ from deadletters.words.filters import DueCursor, LiveFilter
 from queues import stats
 from queues.conf import conf
 from queues.models import (
+    CircuitState,
     DeliveryLogEntry,
+    Destination,
     InboxMessage,
     OutboxMessage,
     PauseKind,
@@ -66,7 +68,8 @@ class Live:
     """One message that is alive, without its body.
 
     `name`: its type, or the perspective that is to apply it. `attempt`: the run that is next, or the present one.
-    `held_by`: the letter that holds its stream. `why`: the outcome that made it wait, "sent" = its sender asked.
+    `held_by`: the letter that holds its stream. `is_down`: its destination's circuit is not closed. `why`: the outcome
+    that made it wait, "sent" = its sender asked.
     """
 
     id: UUID
@@ -79,6 +82,7 @@ class Live:
     is_behind: bool
     held_by: UUID | None
     pause: SourcePause | None
+    is_down: bool
     due_at: datetime
     position: int
     sent_at: datetime
@@ -204,11 +208,24 @@ def lives_of(source: str, rows: Sequence[Any], pauses: Sequence[SourcePause]) ->
     ids = {_instance(row) for row in rows if row.state == "in_flight"}
     running = workers.by_id(identity for identity in ids if identity is not None)
     why = _why([row for row in rows if row.state == "delayed"])
-    return [_live(source, row, pauses, running, why) for row in rows]
+    down = _down({row.destination for row in rows}) if source == Source.OUTBOX else frozenset()
+    return [_live(source, row, pauses, running, why, down) for row in rows]
+
+
+def _down(destinations: Iterable[str | None]) -> Set[str]:
+    """Return which destinations messages are not sent to at present."""
+    wanted = [name for name in destinations if name]
+    open_ones = Destination.objects.filter(name__in=wanted).exclude(state=CircuitState.CLOSED)
+    return set(open_ones.values_list("name", flat=True))
 
 
 def _live(
-    source: str, row: Any, pauses: Sequence[SourcePause], running: Mapping[UUID, Worker], why: Mapping[UUID, str]
+    source: str,
+    row: Any,
+    pauses: Sequence[SourcePause],
+    running: Mapping[UUID, Worker],
+    why: Mapping[UUID, str],
+    down: Set[str],
 ) -> Live:
     name = row.perspective_name if source == PERSPECTIVES else row.message_type
     in_flight = row.state == "in_flight"
@@ -226,6 +243,7 @@ def _live(
         is_behind=row.is_behind,
         held_by=row.held_by,
         pause=next((pause for pause in pauses if _covers(pause, source, row)), None),
+        is_down=getattr(row, "destination", None) in down,
         due_at=row.scheduled_for,
         position=row.position,
         sent_at=row.received_at if source == Source.INBOX else row.created_at,

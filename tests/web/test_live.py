@@ -14,7 +14,7 @@ from deadletters.models import OperatorAction
 from deadletters.queries import live
 from deadletters.words.filters import InboxFilter
 from queues import Delay, handles, send, wakeups
-from queues.models import InboxMessage, ServiceInstance, SourcePause, Stream
+from queues.models import Destination, InboxMessage, ServiceInstance, SourcePause, Stream
 from queues.testing import drain
 from queues.words.sources import STOPPED_UNTIL
 from tests.db.conftest import handlers
@@ -250,6 +250,18 @@ def test_what_no_index_finds_is_looked_for_among_the_first_and_that_is_said(page
     assert found.context["page"].rows == []
     assert "due first only" in found.content.decode()
     assert len(page.get("/queues/inbox/?type=type.4").context["page"].rows) == 1
+
+
+def test_an_outbox_message_says_that_its_destination_is_down(page):
+    later = ago(hours=-1)
+    Destination.objects.create(name="bank", state="open", failures=3, opened_at=later, retry_at=later)
+    Destination.objects.create(name="mail")
+    down, up = (write_row("wh_outbox", stream_id=None, destination=name) for name in ("bank", "mail"))
+
+    rows = {row.id: row.is_down for row in page.get("/queues/outbox/").context["page"].rows}
+    assert rows == {down: True, up: False}
+    assert "its destination, which is down" in page.get("/queues/outbox/").content.decode()
+    assert "its destination is down" in page.get(address(down, source="outbox")).content.decode()
 
 
 # --- one message
