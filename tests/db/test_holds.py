@@ -64,6 +64,26 @@ def test_a_stream_with_nothing_behind_its_dead_message_holds_what_comes_later(st
     assert Stream.objects.get().held_by == DeadLetter.objects.get().dead_letter_id
 
 
+def test_what_arrives_in_a_held_stream_does_not_make_it_due(steps, sql):
+    send_steps(1)
+    drain()
+    send_steps(2)
+    claims.admit(Queue.named(INBOX), 10)
+
+    assert sql("SELECT due_at = never() AS waits FROM wh_streams") == [{"waits": True}]
+
+
+def test_a_stream_that_is_held_stays_with_the_first_letter_that_holds_it(steps, sql):
+    send_steps(1, 2)
+    drain()
+    first = DeadLetter.objects.get().dead_letter_id
+    follower = InboxMessage.objects.get().message_id
+    move = {"source_id": str(follower), "failure_reason": 99, "cause": "operator", "holds": True}
+    sql("SELECT * FROM move_batch_to_dead_letters('wh_inbox', %s, NULL, 'b')", json.dumps([move]))
+
+    assert Stream.objects.get().held_by == first
+
+
 def test_a_claim_of_a_stream_is_lost_when_somebody_else_holds_that_stream(steps, sql):
     """Else a message claimed behind the dead one would still run."""
     send_steps(2, 3)
