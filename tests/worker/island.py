@@ -20,7 +20,7 @@ from deadletters.embedded.places import Places, make_data_dir
 from deadletters.embedded.postgres import Postgres
 from deadletters.embedded.services import Services, held, services
 from deadletters.embedded.valkey import Valkey
-from tests.worker.conftest import Fork, Shop, eventually, started_forge
+from tests.worker.conftest import DEADLINE, Fork, Shop, eventually, started_forge
 
 ISLAND_QUEUES = json.dumps({"TICK_SECONDS": 2})
 CELERY = ("-m", "celery", "-A", "deadletters.project")
@@ -103,6 +103,10 @@ class Island(Shop):
 
     def start_beat(self) -> subprocess.Popen[bytes]:
         return self.start(*CELERY, "beat", "-l", "INFO", "--pidfile=")
+
+    def end_worker(self) -> None:
+        self.worker.send_signal(signal.SIGTERM)
+        assert self.worker.wait(DEADLINE) == 0
 
     def start_worker(self, pool: str = "prefork") -> None:
         self.worker_log = log = len(self.processes)

@@ -150,8 +150,7 @@ def test_a_worker_asked_to_end_finishes_its_message_gives_back_the_rest_and_lose
 
 def start_other_pool(island, pool):
     """Replace the worker by one that finds no old ticks to wade through."""
-    island.worker.send_signal(signal.SIGTERM)
-    assert island.worker.wait(DEADLINE) == 0
+    island.end_worker()
     with island.broker() as broker:
         broker.flushall()
     island.start_worker(pool)

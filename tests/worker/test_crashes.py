@@ -1,7 +1,9 @@
 """Drainers that die, stop, or lose their connection: nothing is lost, nothing counts twice, only the guilty pay."""
 
 import json
+import re
 import signal
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -190,6 +192,39 @@ def test_a_drainer_asked_to_end_finishes_its_message_and_gives_the_rest_back(sho
     assert shop.effects() == ["gate"]
     waiting = InboxMessage.objects.filter(message_type="test.Good", attempts=0, lease_token=None)
     assert waiting.count() == len(GOOD)
+
+
+def test_a_drainer_asked_twice_ends_at_once_and_what_it_held_is_given_back(shop):
+    gate = send("test.Gate", "gate").message_id
+    send_good()
+    process = shop.drainer()
+    eventually(lambda: shop.starts("test.Gate"), "the start")
+    process.send_signal(signal.SIGTERM)
+    eventually(lambda: not catches(process.pid, signal.SIGTERM), "the first signal is seen")
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait() == -signal.SIGTERM
+    shop.gate.touch()
+    assert shop.drain_to_the_end() == [0]
+    assert shop.effects() == [*GOOD, "gate"]
+    charged = DeliveryLogEntry.objects.exclude(outcome="released").values_list("message_id", "outcome")
+    assert list(charged) == [(gate, "worker_lost")]
+
+
+def catches(process_id, number):
+    """Say whether the process has a handler of the signal."""
+    status = Path(f"/proc/{process_id}/status").read_text()
+    caught = int(re.search(r"^SigCgt:\s*(\w+)$", status, re.MULTILINE)[1], 16)
+    return bool(caught >> (number - 1) & 1)
+
+
+def test_a_drainer_says_in_the_end_what_it_did(shop):
+    send_good()
+    send("test.Terminal", "rejected")
+
+    assert shop.drain_to_the_end() == [0]
+
+    assert f"inbox: {len(GOOD) + 1} messages (success {len(GOOD)}, terminal 1)" in shop.log()
 
 
 def test_a_handler_outside_transactions_runs_alone_and_once(shop):

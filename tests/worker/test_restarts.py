@@ -1,5 +1,7 @@
 """The database or the broker goes away under running workers: work goes on when it is back, without a restart."""
 
+import signal
+
 import pytest
 
 from tests.worker.conftest import eventually
@@ -77,3 +79,42 @@ def test_a_broker_that_forgot_everything_goes_on_waking(island):
     island.send("test.Good", *payloads)
 
     island.eventually_all_have_their_effect(payloads)
+
+
+def test_a_broker_that_is_full_costs_senders_and_beat_wakeups_only(island):
+    """A worker that takes a task from a full broker ends: Celery leaves it to whoever supervises it."""
+    payloads = named(3)
+    island.end_worker()
+    with island.broker() as broker:
+        broker.config_set("maxmemory", 1)
+        try:
+            island.send("test.Good", *payloads)
+            assert "wakeup_lost" in island.log()
+        finally:
+            broker.config_set("maxmemory", 0)
+    island.start_worker()
+
+    island.eventually_all_have_their_effect(payloads)
+
+
+def test_a_drain_command_waits_for_its_database_and_goes_on(island):
+    process = island.run("drain", "all")
+    log = len(island.processes) - 1
+    eventually(lambda: heartbeat(island, process.pid), "it drains")
+
+    island.postgres.stop()
+    eventually(lambda: "database_away" in island.log(log), "it has noticed")
+    island.postgres.start()
+
+    ((back_at,),) = island.execute("SELECT clock_timestamp()")
+    eventually(lambda: heartbeat(island, process.pid) > back_at, "it drains again")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    assert "inbox: 0 messages" in island.log(log)
+
+
+def heartbeat(island, process_id):
+    ((beat_at,),) = island.execute(
+        "SELECT max(last_heartbeat_at) FROM wh_service_instances WHERE process_id = %s", process_id
+    )
+    return beat_at
