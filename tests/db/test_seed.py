@@ -14,6 +14,7 @@ from deadletters.demo.seeding.oddities import odd_bodies
 from deadletters.models import DeadLetter, Disposition, FailureGroup, RecoveryStatus
 from deadletters.words.fingerprints import fingerprint
 from queues.models import Source
+from queues.stats import stats
 from queues.words.outcomes import Cause, FailureReason
 
 pytestmark = pytest.mark.django_db
@@ -106,6 +107,21 @@ def test_counts_of_groups_and_subjects_are_those_of_a_recount() -> None:
     )
     assert sorted(subjects) == sorted(recounted_subjects)
     assert rows("SELECT count(*) FROM group_deltas UNION ALL SELECT count(*) FROM subject_deltas") == [(0,), (0,)]
+
+
+def test_flows_of_the_sources_add_up_to_the_letters_that_are_dead() -> None:
+    seed()
+    dead = dict(
+        rows(
+            "SELECT source_table, count(*) FROM wh_dead_letters WHERE recovery_status NOT IN (1, 3)"
+            " AND source_table <> 'broker' GROUP BY source_table"
+        )
+    )
+
+    found = stats().sources
+    assert {source.source: source.flow.dead for source in found} == dead
+    assert [source.adds_up for source in found] == [True] * 3
+    assert sum(source.flow.depth for source in found) > 0
 
 
 def test_each_group_is_one_fingerprint_named_and_some_are_triaged() -> None:

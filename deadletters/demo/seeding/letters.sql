@@ -135,6 +135,15 @@ WITH chosen AS MATERIALIZED (
      CROSS JOIN LATERAL jsonb_array_elements(w.about) WITH ORDINALITY AS a(subject, position)
      CROSS JOIN LATERAL dead_letter_subject_key(a.subject ->> 'type', a.subject ->> 'id') AS k(key)
      ORDER BY w.dead_letter_id, k.key, a.position
+), flowed AS (
+    -- What the letters went through. One of a broker came to the inbox when it was recovered.
+    INSERT INTO flow_deltas (source, sent, returned, succeeded, died)
+    SELECT w.source_table, count(*), sum(w.deaths - 1) + count(*) FILTER (WHERE w.status = 3),
+           count(*) FILTER (WHERE w.status = 3), sum(w.deaths)
+      FROM written w WHERE w.source_table <> 'broker' GROUP BY w.source_table
+    UNION ALL
+    SELECT 'wh_inbox', count(*), -count(*) FILTER (WHERE w.status = 1), count(*) FILTER (WHERE w.status = 3), 0
+      FROM written w WHERE w.source_table = 'broker' AND w.status IN (1, 3) HAVING count(*) > 0
 ), noted AS (
     INSERT INTO notes (dead_letter_id, text, author, written_at)
     SELECT w.dead_letter_id, (ARRAY['Asked the bank, they look into it.', 'Same customer as yesterday.',
