@@ -154,3 +154,19 @@ def start_other_pool(island, pool):
     with island.broker() as broker:
         broker.flushall()
     island.start_worker(pool)
+
+
+LOGS_MONTHS = """
+SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+ WHERE i.inhparent = 'delivery_log'::regclass AND c.relkind = 'r' ORDER BY c.relname
+"""
+
+
+def test_a_worker_that_starts_makes_the_months_of_the_delivery_log_that_are_missing(island):
+    island.end_worker()
+    months = island.execute(LOGS_MONTHS)
+    island.execute(f"DROP TABLE {months[-1][0]}")
+
+    island.start_worker()
+
+    eventually(lambda: island.execute(LOGS_MONTHS) == months, "the month is made")
