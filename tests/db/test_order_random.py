@@ -145,6 +145,7 @@ def test_effects_come_once_and_in_the_order_of_their_streams(way, leases, monkey
     work.does = chance = Chance(way, sql)
     storm = Storm(work, plan, sql)
     acts = [work.drain] * DRAINERS + [storm.recover] + [storm.lose_leases] * (leases == "lost")
+    before = deadlocks(sql)
 
     at_once(storm.send, *map(storm.until_over, acts))
 
@@ -155,6 +156,7 @@ def test_effects_come_once_and_in_the_order_of_their_streams(way, leases, monkey
     for number in range(STREAMS):
         ran = [payload for payload in done if payload.startswith(f"s{number}-") and payload not in died]
         assert ran == [payload for payload in plan if payload in ran], "in the order in which they were sent"
+    assert deadlocks(sql) == before, "locks are taken in one order"
     assert set(chance.outcomes) == {"done", "fails", "waits", "dies"}
 
 
@@ -168,3 +170,8 @@ def plan_of(chance):
         plan.append(f"{stream}-{counts[stream]:03}")
         counts[stream] += 1
     return plan
+
+
+def deadlocks(sql):
+    (row,) = sql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    return row["deadlocks"]
