@@ -6,6 +6,7 @@ from deadletters.models import DeadLetter, Disposition, RecoveryStatus
 from deadletters.store.recovery import Sent, dispose, recover
 from queues import Delay, Terminal
 from queues.models import DeliveryLogEntry, Stream
+from queues.store import claims
 from queues.words.sources import INBOX, PERSPECTIVES, Queue
 from tests.db.conftest import move_by_hand
 from tests.db.sources import PERSPECTIVE, working
@@ -45,6 +46,8 @@ def test_those_behind_a_dead_message_wait_uncounted_and_unclaimed_and_other_stre
     assert [(row["attempts"], row["releases"], row["lease_token"]) for row in work.rows()] == [(0, 0, None)] * 2
     assert Stream.objects.get().held_by == letter.pk
     work.put("newcomer", stream="s")
+    claims.admit(work.queue, 100)
+    assert Stream.objects.get().due_at.year == 9000, "a newcomer does not wake the stream"
     assert work.claim()[0] == []
     assert DeliveryLogEntry.objects.count() == 1
 

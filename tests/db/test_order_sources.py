@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from deadletters.models import DeadLetter
 from deadletters.store.recovery import Sent, recover
 from queues import Delay, Terminal
+from queues.models import PauseKind, SourcePause
 from queues.words.sources import PERSPECTIVES
 from tests.db.conftest import at_once, until_somebody_waits_for_a_lock
 
@@ -124,6 +125,52 @@ def test_nobody_claims_a_message_of_a_stream_of_which_one_is_in_flight(work):
     held.release()
 
     assert len(work.claim()[0]) == 5
+
+
+# --- others
+
+
+def test_a_long_stream_leaves_every_other_stream_its_head(work):
+    for n in range(120):
+        work.put(n, stream="long")
+    heads = {work.put(f"head {n}", stream=f"other {n}") for n in range(10)}
+
+    rows, _ = work.claim(limit=40, per_stream=50)
+
+    assert heads <= {row.message_id for row in rows}
+    assert len(rows) == 40
+
+
+@pytest.mark.parametrize("stream", [None, "s"], ids=["free", "stream"])
+def test_a_row_for_one_build_is_run_by_that_build_only_and_holds_its_stream_until_then(work, configure, stream):
+    configure(GENERATION="old")
+    work.put("for the new build", stream=stream, only_generation="new")
+    work.put("behind", stream=stream)
+    work.put("beside")
+    work.drain()
+    by_the_old_one = sorted(work.ran)
+    configure(GENERATION="new")
+    work.drain_for(1)
+
+    assert by_the_old_one == (["beside"] if stream else ["behind", "beside"])
+    assert sorted(work.ran) == ["behind", "beside", "for the new build"]
+    assert not stream or work.ran.index("for the new build") < work.ran.index("behind")
+    assert work.rows() == []
+
+
+@pytest.mark.parametrize("stream", [None, "s"], ids=["free", "stream"])
+def test_nothing_of_a_paused_source_is_run_or_counted_until_it_is_resumed_or_the_pause_is_over(work, sql, stream):
+    pause = SourcePause.objects.create(source=work.source, kind=PauseKind.SOURCE, paused_by="ann")
+    for n in range(3):
+        work.put(n, stream=stream)
+    work.drain_for(2)
+    waiting = work.rows()
+    pause.until = LONG_AGO
+    pause.save()
+    work.drain_for(1)
+
+    assert [(row["attempts"], row["lease_token"]) for row in waiting] == [(0, None)] * 3
+    assert sorted(work.ran) == [0, 1, 2]
 
 
 # --- two claimers, and what commits between them
