@@ -48,8 +48,8 @@ def drainers_in_threads(monkeypatch, configure):
     monkeypatch.setattr(import_module("queues.drainer.drain"), "_ALONE", nullcontext())
     configure(
         ROUTES={DESTINATION: "inbox"},
-        BACKOFF_BASE_SECONDS=0.001,
-        BACKOFF_MAX_SECONDS=0.002,
+        BACKOFF_BASE_SECONDS=0.02,
+        BACKOFF_MAX_SECONDS=0.04,
         MAX_ATTEMPTS=3,
         CLAIM_BATCH=7,
         CLAIM_PER_STREAM=3,
@@ -73,7 +73,7 @@ class Chance:
             if outcome == "fails":
                 raise ValueError
             if outcome == "waits":
-                raise Delay(0.001)
+                raise Delay(0.02)
             if outcome == "dies":
                 raise Terminal("by chance")
 
@@ -104,7 +104,12 @@ class Storm:
             self._work.put(payload, stream=None if stream == "free" else stream)
             self._sent += 1
 
-    def recover(self):
+    def recover_and_wake(self):
+        """Bring dead messages back, and let streams be looked at before their time, as an arrival or a resume does."""
+        self._sql(
+            "UPDATE wh_streams SET due_at = now() WHERE held_by IS NULL AND ctid IN"
+            " (SELECT ctid FROM wh_streams WHERE random() < 0.5 FOR UPDATE SKIP LOCKED)"
+        )
         for letter in DeadLetter.objects.filter(recovery_status=RecoveryStatus.PENDING)[:3]:
             recover(letter.pk, "ann")
 
@@ -144,7 +149,7 @@ def test_effects_come_once_and_in_the_order_of_their_streams(way, leases, monkey
     work, plan = working(queue, monkeypatch, **options), plan_of(random.Random(7))
     work.does = chance = Chance(way, sql)
     storm = Storm(work, plan, sql)
-    acts = [work.drain] * DRAINERS + [storm.recover] + [storm.lose_leases] * (leases == "lost")
+    acts = [work.drain] * DRAINERS + [storm.recover_and_wake] + [storm.lose_leases] * (leases == "lost")
     before = deadlocks(sql)
 
     at_once(storm.send, *map(storm.until_over, acts))
