@@ -22,7 +22,10 @@ from deadletters.embedded.services import Services, held, services
 from deadletters.embedded.valkey import Valkey
 from tests.worker.conftest import DEADLINE, Fork, Shop, eventually, started_forge
 
-ISLAND_QUEUES = json.dumps({"TICK_SECONDS": 2})
+TICKS = json.dumps({"TICK_SECONDS": 2})
+PATIENCE = json.dumps({"TICK_SECONDS": 60})
+"""A wake-up expires after a tick: on a busy machine it may take longer than the beat's ticks to be received."""
+
 CELERY = ("-m", "celery", "-A", "deadletters.project")
 WORKER = ("worker", "-Q", "inbox,outbox,perspective", "-c", "2", "-l", "INFO", "--without-mingle", "--without-gossip")
 
@@ -114,7 +117,7 @@ class Island(Shop):
         eventually(lambda: " ready." in self.log(log), "the worker is ready")
 
     def environment(self) -> dict[str, str]:
-        return {**super().environment(), "TEST_QUEUES": ISLAND_QUEUES, **self.servers.environment}
+        return {**super().environment(), "TEST_QUEUES": PATIENCE, **self.servers.environment}
 
 
 @contextmanager
@@ -137,9 +140,9 @@ def island_servers() -> Iterator[Services]:
 @contextmanager
 def started_island(folder: Path) -> Iterator[Island]:
     """Start the servers, and a worker and a beat on them."""
-    with island_servers() as servers, started_forge(folder, TEST_QUEUES=ISLAND_QUEUES, **servers.environment) as forge:
+    with island_servers() as servers, started_forge(folder, TEST_QUEUES=PATIENCE, **servers.environment) as forge:
         island = Island(folder=folder, forge=forge, processes=[], servers=servers)
-        assert island.run("migrate", "--no-input", "--verbosity=0").wait() == 0, island.log()
+        assert island.run("migrate", "--no-input", "--verbosity=0", TEST_QUEUES=TICKS).wait() == 0, island.log()
         island.execute("CREATE TABLE test_effects (message_id uuid, payload text)")
         try:
             island.beat = island.start_beat()
