@@ -96,7 +96,7 @@ class Conf:
     transport_timeout_seconds: float = 5
     """How long a broker is waited for, to connect and to confirm."""
     transport_patience_seconds: float = 3 * 24 * 3600
-    """An older outbox message whose destination is not ready fails by its budget, like any other."""
+    """Longest wait for a destination that is not ready; then a message fails by its budget, like any other."""
     hold_outbox_types: tuple[str, ...] = ()
     """Types of outbox messages, or patterns with * and ?, behind whose dead their stream waits."""
     tick_seconds: float = 5

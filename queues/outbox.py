@@ -69,7 +69,7 @@ def deliver(message: Outgoing) -> None:
             circuits.note_failure(destination, exc)
             raise
     except NotReady as exc:
-        if message.age > timedelta(seconds=conf().transport_patience_seconds):
+        if message.waited > timedelta(seconds=conf().transport_patience_seconds):
             raise NeverReady(f"not published within {conf().transport_patience_seconds:,.0f} seconds: {exc}") from exc
         raise
     except Exception:

@@ -89,7 +89,7 @@ def _publish(turn: Turn, body: Body) -> Work:
             is_event=body.is_event,
             flags=body.flags,
             sent_at=body.sent_at,
-            age=body.age,
+            waited=body.waited,
         ),
     )
 

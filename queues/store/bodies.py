@@ -15,8 +15,8 @@ from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES
 class Body:
     """The body of one row. `message_type` None: the event that the row names is not in the event store.
 
-    `destination`, `scope`, `is_event`, `flags` and `age` are an outbox message's; `event_id` and `version` are an
-    event's.
+    `destination`, `scope`, `is_event`, `flags` and `waited` are an outbox message's: it has waited since it was
+    made, or since its destination went away. `event_id` and `version` are an event's.
     """
 
     event_data: str
@@ -30,7 +30,7 @@ class Body:
     scope: str | None = None
     is_event: bool = False
     flags: int | None = None
-    age: timedelta = timedelta(0)
+    waited: timedelta = timedelta(0)
     event_id: UUID | None = None
     version: int | None = None
 
@@ -42,10 +42,11 @@ _READS = {
           FROM wh_inbox WHERE message_id = ANY (%s)
     """,
     OUTBOX: """
-        SELECT message_id, event_data::text, metadata::text, envelope_raw, created_at AS sent_at, error,
-               failure_detail::text, message_type, destination, scope::text, is_event, flags,
-               clock_timestamp() - created_at AS age
-          FROM wh_outbox WHERE message_id = ANY (%s)
+        SELECT o.message_id, o.event_data::text, o.metadata::text, o.envelope_raw, o.created_at AS sent_at, o.error,
+               o.failure_detail::text, o.message_type, o.destination, o.scope::text, o.is_event, o.flags,
+               clock_timestamp() - greatest(o.created_at, d.opened_at) AS waited
+          FROM wh_outbox o LEFT JOIN destination_circuits d ON d.name = o.destination
+         WHERE o.message_id = ANY (%s)
     """,
     PERSPECTIVES: """
         SELECT w.event_work_id AS message_id, coalesce(e.event_data::text, '') AS event_data,

@@ -23,7 +23,7 @@ class Outgoing:
     is_event: bool
     flags: int | None
     sent_at: datetime
-    age: timedelta
+    waited: timedelta
 
 
 class Transport(Protocol):

@@ -179,6 +179,24 @@ def test_a_message_older_than_the_patience_fails_by_its_budget(away, settings, s
 
 
 @pytest.mark.django_db
+def test_an_old_message_has_the_same_patience_with_a_destination_that_went_away_just_now(away, settings, sql):
+    settings.QUEUES = {**settings.QUEUES, "TRANSPORT_PATIENCE_SECONDS": 3600}
+    away["bank"] = NotReady("connection refused")
+    publish("test.Old", 1, destination="bank", max_attempts=1)
+    sql("UPDATE wh_outbox SET created_at = now() - interval '9 days'")
+    noted(3)
+    circuit_is_due(sql)
+    drain(OUTBOX)
+    assert OutboxMessage.objects.get().releases == 1
+
+    sql("UPDATE destination_circuits SET opened_at = now() - interval '61 minutes'")
+    circuit_is_due(sql)
+    outbox_due(sql)
+    drain(OUTBOX)
+    assert DeadLetter.objects.get().failure_reason == FailureReason.TRANSPORT_NOT_READY
+
+
+@pytest.mark.django_db
 def test_waits_double_up_to_the_cap_and_a_success_starts_anew(sql):
     assert noted(2) == []
     assert [change.state for change in noted(1)] == ["open"]

@@ -35,7 +35,7 @@ def outgoing(**fields):
         "is_event": False,
         "flags": None,
         "sent_at": datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC),
-        "age": timedelta(0),
+        "waited": timedelta(0),
     }
     return Outgoing(**{**known, **fields})
 

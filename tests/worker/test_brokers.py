@@ -146,7 +146,7 @@ def outgoing(queue: str) -> Outgoing:
         is_event=False,
         flags=None,
         sent_at=datetime.now(UTC),
-        age=timedelta(0),
+        waited=timedelta(0),
     )
 
 
