@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 from deadletters.models import FailureGroup, GroupState, RecoveryStatus
 from deadletters.queries import trends
 from deadletters.words.charts import Bars, Bucket, Mark, bars
+from deadletters.words.filters import LIVE_STATES
 
 
 @require_safe
@@ -25,6 +26,7 @@ def patterns(request: HttpRequest) -> HttpResponse:
     context = {
         "statuses": RecoveryStatus.values,
         "groups": [FailureGroup(state=state) for state in GroupState],
+        "live_states": tuple(LIVE_STATES),
         "hours": hours,
         "numbers": {status: 40**status for status in RecoveryStatus.values},
         "trend": _chart(span, hours, now),

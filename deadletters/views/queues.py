@@ -22,6 +22,7 @@ from deadletters.words.filters import SOURCES, StreamFilter
 from queues.models import PauseKind
 from queues.store.live import clock
 from queues.words.sources import Queue
+from queues.words.text import storable
 
 PAUSABLE: Mapping[str, tuple[str, str]] = {
     "inbox": (SOURCES["inbox"], PauseKind.SOURCE),
@@ -32,6 +33,8 @@ PAUSABLE: Mapping[str, tuple[str, str]] = {
     "perspective": (SOURCES["perspectives"], PauseKind.TYPE),
 }
 """What the form offers, by its values."""
+MAX_QUEUE = 1_000
+"""Characters of a queue's name that are looked for."""
 FORM = ("what", "value", "until", "reason")
 
 
@@ -97,12 +100,13 @@ def held_streams(request: HttpRequest) -> HttpResponse:
 def let_stream_go(request: HttpRequest) -> HttpResponse:
     """Let a stream go on past its dead letter; 409 when that letter does not hold it (any more)."""
     queue, stream, letter = (request.POST.get(name, "") for name in ("queue", "stream", "letter"))
+    queue = storable(queue)[:MAX_QUEUE]
     try:
         stream_id, held_by = UUID(stream), UUID(letter)
     except ValueError:
         return HttpResponse(_("There is no such stream."), status=400, content_type="text/plain")
     gone = triage.let_stream_go(
-        queue=queue[:1_000],
+        queue=queue,
         stream_id=stream_id,
         held_by=held_by,
         user=request.user,
@@ -111,7 +115,7 @@ def let_stream_go(request: HttpRequest) -> HttpResponse:
     said = _("The stream goes on.") if gone else _("That letter does not hold it any more. Nothing was changed.")
     status = 200 if gone else 409
     if wants_fragment(request):
-        context = {"queue": Queue.named(queue[:1_000]), "stream_id": stream_id, "held_by": held_by, "said": said}
+        context = {"queue": Queue.named(queue), "stream_id": stream_id, "held_by": held_by, "said": said}
         return _render(request, "_let_go.html", context, status=status)
     if not gone:
         return _render(request, "streams.html", {**_streams(request, StreamFilter()), "said": said}, status=status)
@@ -132,7 +136,7 @@ def destinations(request: HttpRequest) -> HttpResponse:
 def try_destination(request: HttpRequest) -> HttpResponse:
     """Let a destination be tried at once; 409 when it is up, or is not known."""
     try:
-        tried = triage.try_destination(name=request.POST.get("name", ""), user=request.user)
+        tried = triage.try_destination(name=storable(request.POST.get("name", "")), user=request.user)
     except NoSuchDestination:
         status, said = 409, _("There is no such destination.")
     else:

@@ -39,12 +39,17 @@ BEGIN
 END $$;
 
 -- Records, under the claim, that one message starts alone: the run is charged before its handler runs.
--- Returns whether the claim was still held.
+-- Returns whether the claim was still held. Locks: the stream, so that nobody who revokes its claim meanwhile misses
+-- the charge that he gives back; then the row.
 CREATE FUNCTION start_{{work}}(p_queue text, p_token uuid, p_message uuid) RETURNS boolean LANGUAGE plpgsql{{planned}} AS $$
+DECLARE
+    v_stream_held boolean;
 BEGIN
+    PERFORM 1 FROM {{work}} w JOIN wh_streams s ON s.queue = p_queue AND s.stream_id = w.stream_id
+      WHERE w.{{id}} = p_message AND s.lease_token = p_token
+        FOR SHARE OF s;
+    v_stream_held := FOUND;
     UPDATE {{work}} w SET attempts = w.attempts + 1, started_at = clock_timestamp()
-     WHERE w.{{id}} = p_message AND (w.lease_token = p_token OR EXISTS (
-           SELECT FROM wh_streams s
-            WHERE s.queue = p_queue AND s.stream_id = w.stream_id AND s.lease_token = p_token));
+     WHERE w.{{id}} = p_message AND (v_stream_held OR w.lease_token = p_token);
     RETURN FOUND;
 END $$;

@@ -211,6 +211,22 @@ def test_a_stream_waits_behind_a_letter_made_by_hand_where_its_handler_says_so(o
     assert ran == [2]
 
 
+@pytest.mark.parametrize("stream", [None, "s"])
+def test_a_claim_that_lapsed_is_left_to_the_next_one_to_charge(olga, ran, sql, inbox_row, stream):
+    message_id = put("t.T", 1, stream=stream)
+    sql("SELECT admit_arrivals('wh_inbox', 10)")
+    where = "wh_streams" if stream else "wh_inbox"
+    lapsed = "lease_expiry = now() - interval '1 second', instance_id = gen_random_uuid()"
+    sql(f"UPDATE {where} SET lease_token = gen_random_uuid(), {lapsed}")
+
+    assert triage.stop(source="wh_inbox", message_id=message_id, user=olga) is Stopped.STOPPED
+    (left,) = sql(f"SELECT lease_token IS NOT NULL AS is_there FROM {where}")
+    assert left["is_there"]
+    triage.run_now(source="wh_inbox", message_id=message_id, user=olga)
+    drain()
+    assert ran == [1]
+
+
 class Gate:
     """A handler that says that it runs, and waits."""
 

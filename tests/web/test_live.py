@@ -65,6 +65,7 @@ def of_each_state():
         "behind": a_message(stream_id=UUID(int=1), scheduled_for=ago(minutes=7)),
         "held": a_message(stream_id=UUID(int=2), scheduled_for=ago(minutes=6)),
         "returned": a_message(stream_id=UUID(int=2), scheduled_for=ago(minutes=5), dead_letter_id=letter.pk),
+        "of_another": a_message(stream_id=UUID(int=2), scheduled_for=ago(seconds=299), dead_letter_id=uuid4()),
         "paused": a_message(message_type="paused.Type", scheduled_for=ago(minutes=4)),
         "lapsed": a_message(scheduled_for=ago(minutes=3), **{**lease_columns(), "lease_expiry": ago(seconds=1)}),
         "delayed": a_message(scheduled_for=ago(hours=-1)),
@@ -75,7 +76,7 @@ def of_each_state():
 STATE_OF = {
     "in_flight": ["in_flight", "in_flight_of_a_stream"],
     "waiting": ["behind", "returned", "lapsed"],
-    "held": ["held"],
+    "held": ["held", "of_another"],
     "paused": ["paused"],
     "delayed": ["delayed"],
     "stopped": ["stopped"],
@@ -99,7 +100,7 @@ def test_the_list_says_what_each_message_waits_for(page):
     for said in ("host-a", "a dead letter", "a resume", "its time", "somebody to run it", "those before it"):
         assert said in content
     assert "All messages" in content
-    assert content.count("data-row") == 9
+    assert content.count("data-row") == 10
 
 
 @pytest.mark.parametrize("order", [1, -1])

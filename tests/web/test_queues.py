@@ -268,6 +268,17 @@ def test_a_destination_that_is_down_is_shown_and_tried_now(page, woken, headers)
         assert said in refused.content.decode()
 
 
+@pytest.mark.parametrize("name", ["\x00", "x" * 5_000])
+def test_names_that_nothing_can_have_are_409(page, name):
+    let_go = {"queue": name, "stream": str(UUID(int=1)), "letter": str(UUID(int=1))}
+
+    assert page.post("/queues/destinations/try", {"name": name}).status_code == 409
+    assert page.post("/queues/streams/let-go", let_go).status_code == 409
+    assert page.post("/queues/pause", {"what": "inbox_type", "value": name}).status_code == 422
+    reason = {"what": "inbox", "reason": name}
+    assert page.post("/queues/pause", reason).status_code == 302
+
+
 # --- workers
 
 

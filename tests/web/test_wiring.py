@@ -95,6 +95,7 @@ def test_pages_render_in_a_host_without_our_sign_in_admin_and_optional_middlewar
     assert client.get("/triage/letters/").headers["Location"] == "/elsewhere/?next=/triage/letters/"
 
     client.force_login(operator)
-    for address in ("/triage/letters/", f"/triage/letters/{letter.pk}/"):
+    for address in ("/triage/letters/", f"/triage/letters/{letter.pk}/", "/triage/queues/", "/triage/queues/inbox/"):
         assert client.get(address).status_code == 200
     assert client.post(f"/triage/letters/{letter.pk}/notes", {"text": "x"}).status_code == 302
+    assert client.post("/triage/queues/pause", {"what": "inbox"}).status_code == 302
