@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from queues.words.errors import HandlerConflict, InvalidSetting
-from queues.words.handlers import Handler, Projection, Registry, handles, projects, registry
+from queues.words.handlers import AfterDeath, Handler, Projection, Registry, handles, projects, registry
 from queues.words.messages import Message
 from queues.words.outcomes import Budget
 
@@ -149,7 +149,8 @@ def test_projects_registers_the_function_for_its_perspective_and_returns_it_unch
     returned = projects("test_totals", "shop.Placed", "shop.Paid", max_attempts=3, time_limit=2.5)(first)
 
     assert returned is first
-    handler = Handler(type="test_totals", function=first, max_attempts=3, time_limit=timedelta(seconds=2.5))
+    limit, hold = timedelta(seconds=2.5), AfterDeath.HOLD
+    handler = Handler(type="test_totals", function=first, max_attempts=3, time_limit=limit, after_death=hold)
     expected = Projection(handler=handler, event_types=("shop.Placed", "shop.Paid"))
     assert registry.projection("test_totals") == expected
     assert registry.get("test_totals") is None
