@@ -75,13 +75,11 @@ def dead_letter(*, source: str, message_id: UUID, user: Any, reason: str) -> Mov
         raise BadChange("reason", "must say why, for those who find the letter")
     before = _found(source, message_id)
     Store().lock([before.dead_letter_id] if before.dead_letter_id else [])
-    stream = live.lock_stream_of(source, message_id)
+    live.lock_stream_of(source, message_id)
     holds = _holds(source, message_id)
     letter_id = move_by_hand(source, message_id, reason=before.failure_reason, error=said, holds=holds)
     if letter_id is None:
         raise NoSuchMessage(str(message_id))
-    if stream is not None:
-        live.wake_stream(*stream)
     wakeups.wake(source)
     _record(by, "dead_letter", source, message_id, before, {}, said, dead_letter_id=letter_id)
     return Moved(dead_letter_id=letter_id)

@@ -231,15 +231,13 @@ def log_without_run(source: str, rows: Sequence[Claimed], outcome: OutcomeKind) 
 
 
 def given_back(turn: Turn) -> Result:
-    """Return a run that counts for nothing, through no fault of the message."""
-    return Result(turn=turn, kind=OutcomeKind.RELEASED, attempts=turn.row.attempts + 1, delay=timedelta(0))
+    """Return a run that counts for nothing, through no fault of the message. It waits, lest it spins."""
+    wait = timedelta(seconds=conf().backoff_base_seconds)
+    return Result(turn=turn, kind=OutcomeKind.RELEASED, attempts=turn.row.attempts + 1, delay=wait)
 
 
 def _uncharged(turn: Turn, exc: BaseException) -> Mapping[str, Any] | None:
-    """Return what a run comes to that ended through no fault of the message; None = the message is charged.
-
-    It waits, lest one that always ends so spins.
-    """
+    """Return what a run comes to that ended through no fault of the message; None = the message is charged."""
     wait = timedelta(seconds=conf().backoff_base_seconds)
     if is_nobodys_fault(exc):
         return {"kind": OutcomeKind.RELEASED, "delay": wait}

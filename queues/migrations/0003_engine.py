@@ -20,7 +20,6 @@ class Migration(migrations.Migration):
                 DROP FUNCTION source_flows();
                 DROP FUNCTION fold_flow_deltas(integer);
                 DROP FUNCTION count_truncated_work();
-                DROP FUNCTION count_removed_work();
                 ALTER TABLE flow_totals RESET (fillfactor);
                 ALTER TABLE flow_deltas RESET (autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold);
             """,
@@ -29,7 +28,10 @@ class Migration(migrations.Migration):
             'work_table_v1',
             """
                 DROP TRIGGER {{work}}_truncated ON {{work}};
+                DROP TRIGGER {{work}}_sooner ON {{work}};
+                DROP FUNCTION {{work}}_sooner();
                 DROP TRIGGER {{work}}_removed ON {{work}};
+                DROP FUNCTION {{work}}_removed();
                 DROP TRIGGER {{work}}_arrivals ON {{work}};
                 DROP FUNCTION {{work}}_arrivals();
                 DROP TRIGGER {{work}}_due_now ON {{work}};

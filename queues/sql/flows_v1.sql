@@ -10,12 +10,6 @@
 ALTER TABLE flow_deltas SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 ALTER TABLE flow_totals SET (fillfactor = 50);
 
-CREATE FUNCTION count_removed_work() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO flow_deltas (source, removed) SELECT TG_TABLE_NAME, count(*) FROM gone HAVING count(*) > 0;
-    RETURN NULL;
-END $$;
-
 -- TRUNCATE fires no trigger for deleted rows. Its lock keeps every other writer out, so the count is exact.
 CREATE FUNCTION count_truncated_work() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

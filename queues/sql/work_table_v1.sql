@@ -32,7 +32,24 @@ END $$;
 CREATE TRIGGER {{work}}_arrivals AFTER INSERT ON {{work}}
     REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION {{work}}_arrivals();
 
+-- Whoever deletes rows counts them. Where a first message goes before its time, or is due sooner, its stream has been
+-- waiting for that time: an arrival lets the drainers look at it again.
+CREATE FUNCTION {{work}}_removed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO flow_deltas (source, removed) SELECT '{{work}}', count(*) FROM gone HAVING count(*) > 0;
+    INSERT INTO wh_arrivals (queue, stream_id)
+    SELECT DISTINCT {{queue}}, w.stream_id FROM gone w
+     WHERE w.stream_id IS NOT NULL AND w.scheduled_for > clock_timestamp();
+    RETURN NULL;
+END $$;
 CREATE TRIGGER {{work}}_removed AFTER DELETE ON {{work}}
-    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_removed_work();
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {{work}}_removed();
+CREATE FUNCTION {{work}}_sooner() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO wh_arrivals (queue, stream_id) SELECT {{queue}}, w.stream_id FROM (SELECT NEW.*) w;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER {{work}}_sooner AFTER UPDATE OF scheduled_for ON {{work}} FOR EACH ROW
+    WHEN (NEW.scheduled_for < OLD.scheduled_for AND NEW.stream_id IS NOT NULL) EXECUTE FUNCTION {{work}}_sooner();
 CREATE TRIGGER {{work}}_truncated BEFORE TRUNCATE ON {{work}}
     FOR EACH STATEMENT EXECUTE FUNCTION count_truncated_work();

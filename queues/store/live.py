@@ -49,22 +49,10 @@ def run_now(source: str, message_id: UUID) -> Started | None:
     return None if code is None else Started(code)
 
 
-def lock_stream_of(source: str, message_id: UUID) -> tuple[str, UUID] | None:
-    """Lock the stream of a message for the caller's transaction and return its queue and id; None = it has none."""
+def lock_stream_of(source: str, message_id: UUID) -> None:
+    """Lock the stream of a message, if it has one, for the caller's transaction."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT queue, stream_id FROM lock_stream_of_{source}(%s)", [message_id])  # noqa: S608
-        found: tuple[str, UUID] | None = cursor.fetchone()
-        return found
-
-
-def wake_stream(queue: str, stream_id: UUID) -> None:
-    """Let the next claim look at a stream whose first message has gone; the caller has locked it."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE wh_streams SET due_at = clock_timestamp()"
-            " WHERE queue = %s AND stream_id = %s AND held_by IS NULL AND due_at > clock_timestamp()",
-            [queue, stream_id],
-        )
+        cursor.execute(f"SELECT FROM lock_stream_of_{source}(%s)", [message_id])
 
 
 def let_stream_go(queue: str, stream_id: UUID) -> bool:

@@ -167,3 +167,12 @@ def test_every_index_and_check_of_ours_has_a_name_that_somebody_chose():
 )
 def test_words_and_tables_know_the_same_values(table, ours):
     assert sorted(table.values) == sorted(ours)
+
+
+@pytest.mark.parametrize("path", [*SQL_FILES, *ROOT.glob("*/store/*.py")], ids=lambda path: path.name)
+def test_no_statement_of_ours_leaves_state_in_a_session(path):
+    """Behind PgBouncer the next statement may come on another session, and the next client on this one."""
+    text = re.sub(r"--.*", "", path.read_text())
+    kept = r"pg_(try_)?advisory_lock|\bLISTEN\b|\bPREPARE\b|CREATE\s+TEMP|\bSET\s+SESSION\b|\bWITH\s+HOLD\b"
+
+    assert not re.search(kept, text)

@@ -8,9 +8,10 @@ import pytest
 from queues import NewMessage, append_event, handles, projects, publish, send, send_many
 from queues.models import CircuitState, Destination, InboxMessage, OutboxMessage, PauseKind, SourcePause, Stream
 from queues.perspectives import subscribe
+from queues.sql import WORK_TABLES as WORK
 from queues.store import claims
 from queues.testing import drain
-from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, Queue
+from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, SOURCES, Queue
 
 pytestmark = pytest.mark.django_db
 LEASE = timedelta(seconds=30)
@@ -291,3 +292,31 @@ def test_a_message_without_a_destination_is_claimed_as_any_other(sql):
     sql("INSERT INTO wh_outbox (message_id, message_type, event_data) VALUES (gen_random_uuid(), 'test.A', '1')")
 
     assert len(claim(OUTBOX)) == 1
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_stream_whose_delayed_head_is_deleted_or_made_due_by_hand_is_looked_at_again(source, sql):
+    """It waited for the head's time, which may be years ahead; no drainer would know."""
+    add = {
+        "wh_inbox": "INSERT INTO wh_inbox (message_id, message_type, event_data, stream_id, scheduled_for)"
+        " VALUES (%s, 'test.A', '1', %s, now() + %s::interval)",
+        "wh_outbox": "INSERT INTO wh_outbox (message_id, message_type, event_data, stream_id, scheduled_for)"
+        " VALUES (%s, 'test.A', '1', %s, now() + %s::interval)",
+        "wh_perspective_events": "INSERT INTO wh_perspective_events (event_work_id, perspective_name, event_id,"
+        " stream_id, scheduled_for) VALUES (%s, 'p', gen_random_uuid(), %s, now() + %s::interval)",
+    }[source]
+    queue = source + (":p" if source.startswith("wh_p") else "")
+    work_id = WORK[source]["id"]
+    streams = [uuid.uuid4() for _ in range(3)]
+    heads = [uuid.uuid4() for _ in range(3)]
+    for head, stream in zip(heads, streams, strict=True):
+        sql(add, head, stream, "1 day")
+        sql(add, uuid.uuid4(), stream, "-1 s")
+    claims.admit(Queue.named(queue), 100)
+    assert claim(queue, limit=10) == []
+
+    sql(f"DELETE FROM {source} WHERE {work_id} = %s", heads[0])
+    sql(f"UPDATE {source} SET scheduled_for = now() WHERE {work_id} = %s", heads[1])
+    claims.admit(Queue.named(queue), 100)
+
+    assert {row.stream_id for row in claim(queue, limit=10)} == set(streams[:2])
