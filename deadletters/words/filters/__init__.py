@@ -1,6 +1,6 @@
 """The filters of the lists: read from a query string, said back in words and as a query string."""
 
-from deadletters.words.filters.cursors import CountCursor, Cursor
+from deadletters.words.filters.cursors import CountCursor, Cursor, DueCursor, StreamCursor
 from deadletters.words.filters.groups import GROUP_SORTS, GROUP_STATES, GroupFilter
 from deadletters.words.filters.letters import (
     CAUSES,
@@ -13,12 +13,10 @@ from deadletters.words.filters.letters import (
 from deadletters.words.filters.listfilter import MAX_TEXT, NOBODY, SIZES
 from deadletters.words.filters.live import (
     LIVE_STATES,
-    DueCursor,
     InboxFilter,
     LiveFilter,
     OutboxFilter,
     PerspectiveFilter,
-    StreamCursor,
     StreamFilter,
 )
 from deadletters.words.filters.subjects import SubjectFilter

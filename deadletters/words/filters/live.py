@@ -1,13 +1,11 @@
 """The filters of the lists of live messages, one for each source, and of the streams that are held."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from uuid import UUID
 
 from deadletters.words.errors import BadFilter
-from deadletters.words.filters.cursors import UNREADABLE
+from deadletters.words.filters.cursors import DueCursor, StreamCursor
 from deadletters.words.filters.listfilter import ListFilter, check_one_of, uuid_of
 
 LIVE_STATES = {
@@ -18,50 +16,6 @@ LIVE_STATES = {
     "held": "behind a dead letter",
     "paused": "paused",
 }
-_POSITION = re.compile(r"-?[0-9]{1,19}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DueCursor:
-    """The last row of a page that is ordered by when messages are due: its time and position."""
-
-    at: datetime
-    position: int
-
-    def __str__(self) -> str:
-        return f"{self.at.astimezone(UTC):%Y%m%dT%H%M%S.%f}_{self.position}"
-
-    @classmethod
-    def parse(cls, text: str) -> "DueCursor":
-        """Read what `str` wrote; raises BadFilter."""
-        moment, _, position = text.partition("_")
-        try:
-            at = datetime.strptime(moment, "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
-        except ValueError as exc:
-            raise BadFilter(UNREADABLE) from exc
-        if not _POSITION.fullmatch(position) or abs(int(position)) >= 2**63:
-            raise BadFilter(UNREADABLE)
-        return cls(at=at, position=int(position))
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamCursor:
-    """The last row of a page of streams: its queue and id."""
-
-    queue: str
-    id: UUID
-
-    def __str__(self) -> str:
-        return f"{self.id.hex}_{self.queue}"
-
-    @classmethod
-    def parse(cls, text: str) -> "StreamCursor":
-        """Read what `str` wrote; raises BadFilter."""
-        identity, _, queue = text.partition("_")
-        try:
-            return cls(queue=queue, id=UUID(hex=identity))
-        except ValueError as exc:
-            raise BadFilter(UNREADABLE) from exc
 
 
 @dataclass(frozen=True, kw_only=True)
