@@ -167,9 +167,9 @@ def annotated(source: str, now: datetime, pauses: Sequence[SourcePause]) -> Quer
     lean: QuerySet[Any] = rows.only(*_FIELDS, *_OWN[Source(source)])
     annotated: QuerySet[Any] = lean.annotate(
         is_behind=Exists(rows.filter(**same, position__lt=OuterRef("position"))),
-        held_by=Subquery(stream.values("held_by")),
-        stream_lease=Subquery(stream.values("lease_expiry")),
-        stream_instance=Subquery(stream.values("instance_id")),
+        held_by=Subquery(stream.values("held_by")[:1]),
+        stream_lease=Subquery(stream.values("lease_expiry")[:1]),
+        stream_instance=Subquery(stream.values("instance_id")[:1]),
         error_line=Left("error", MAX_LINE),
         state=_state(now, _covered(source, pauses)),
     )
