@@ -74,8 +74,12 @@ def give_up_place() -> None:
 
 
 def keep_alive(running: Running | None) -> None:
-    """Say that the drain goes on, and what has been running for long."""
-    presence.say(_process(), {} if running else {"message": None}, running=running)
+    """Say that the drain goes on, and what has been running for long; raises DatabaseError when the row is locked.
+
+    It may be locked by the very transaction in which somebody drains, and waits for the one that says it.
+    """
+    with presence.impatient():
+        presence.say(_process(), {} if running else {"message": None}, running=running)
 
 
 def _process() -> Process:

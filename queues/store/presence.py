@@ -1,12 +1,13 @@
 """Rows of `wh_service_instances`: what a process says about itself. Only the database clock tells how old it is."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 IDLE: Mapping[str, Any] = {"draining": None, "message": None}
 
@@ -75,6 +76,15 @@ def bury(instance_id: UUID) -> None:
             "UPDATE wh_service_instances SET metadata = metadata || %s::jsonb WHERE instance_id = %s",
             [json.dumps(IDLE), instance_id],
         )
+
+
+@contextmanager
+def impatient() -> Iterator[None]:
+    """Wait for no lock longer than a second within the block, a transaction."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '1s'")
+        yield
 
 
 def lock_places(source: str) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from queues import NewMessage, handles, instances, send, send_many, tasks, testing
@@ -214,3 +214,26 @@ def test_a_buried_process_holds_no_place_and_its_types_count_until_its_silence_i
 
     assert instances.take_place(INBOX, 1)
     assert instances.is_handled_somewhere("test.Gone")
+
+
+@pytest.mark.django_db
+def test_a_heartbeat_does_not_wait_for_the_transaction_in_which_somebody_drains():
+    """A host's test drains inside its transaction, which then waits for the end of the drain's heartbeat."""
+    instances.tick()  # holds the row until the test ends
+    caught = []
+
+    def beat():
+        try:
+            instances.keep_alive(None)
+        except DatabaseError as exc:
+            caught.append(exc.__cause__.sqlstate)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    thread.join(60)
+
+    assert not thread.is_alive()
+    # the process's row is not committed, so that the insert waits for its fate
+    assert caught == ["55P03"]
