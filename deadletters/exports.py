@@ -200,7 +200,10 @@ def _rows(rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _whole(letter: DeadLetter) -> dict[str, Any]:
-    detail = letters.failure_detail_of(letter)
+    return {**_identity(letter), **_failure(letter), **_history(letter), **_content(letter)}
+
+
+def _identity(letter: DeadLetter) -> dict[str, Any]:
     return {
         "dead_letter_id": str(letter.dead_letter_id),
         "message_id": str(letter.source_id),
@@ -212,6 +215,12 @@ def _whole(letter: DeadLetter) -> dict[str, Any]:
         "status": _STATUS_NAMES[RecoveryStatus(letter.recovery_status)],
         "disposition": _DISPOSITION_NAMES[Disposition(letter.operator_disposition)],
         "owner": letter.owner,
+    }
+
+
+def _failure(letter: DeadLetter) -> dict[str, Any]:
+    detail = letters.failure_detail_of(letter)
+    return {
         "reason": reason_name(letter.failure_reason),
         "cause": letter.cause,
         "error": _masked(letter.error_text),
@@ -220,6 +229,11 @@ def _whole(letter: DeadLetter) -> dict[str, Any]:
         "build": letter.generation,
         "fingerprint": letter.error_fingerprint,
         "fingerprint_version": letter.error_fingerprint_version,
+    }
+
+
+def _history(letter: DeadLetter) -> dict[str, Any]:
+    return {
         "attempts": letter.attempts_when_dlq,
         "delays": letter.delays_when_dlq,
         "recoveries": letter.recoveries_total,
@@ -231,6 +245,11 @@ def _whole(letter: DeadLetter) -> dict[str, Any]:
             {"at": _time(note.written_at), "by": note.author, "text": mask_text(note.text)}
             for note in letters.notes_of(letter)
         ],
+    }
+
+
+def _content(letter: DeadLetter) -> dict[str, Any]:
+    return {
         "metadata": masked_json(letter.metadata, max_characters=MAX_PAYLOAD),
         "payload_bytes": letter.envelope_bytes,
         "payload": masked_json(letter.envelope, "event_data", max_characters=MAX_PAYLOAD),

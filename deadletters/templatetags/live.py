@@ -1,6 +1,6 @@
 """Live messages, pauses and destinations in words, chips and links."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from django import template
 from django.utils.html import format_html
@@ -15,6 +15,7 @@ from queues.words.sources import STOPPED_UNTIL
 
 register = template.Library()
 
+_UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 _STATES = {
     "in_flight": ("running", "In flight"),
     "waiting": ("arrow", "Waiting"),
@@ -60,10 +61,22 @@ def when(at: datetime | None, now: datetime) -> SafeString | str:
     if at >= STOPPED_UNTIL:
         return "not by itself"
     utc = at.astimezone(UTC)
-    said = ago(at, now) if at <= now else f"in {ago(now, at).removesuffix(' ago')}".replace("in now", "now")
+    said = ago(at, now) if at <= now else _ahead(at - now)
     return format_html(
         '<time datetime="{}" title="{} UTC">{}</time>', utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S}", said
     )
+
+
+def _ahead(span: timedelta) -> str:
+    """Say when something comes, in two units: "in 1 h" alone could be in nearly two."""
+    seconds = int(span.total_seconds())
+    if seconds < 1:
+        return "now"
+    for size, unit, part, smaller in _UNITS:
+        if seconds >= size:
+            rest = seconds % size // part
+            return f"in {seconds // size:,} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"in {seconds} s"
 
 
 @register.simple_tag

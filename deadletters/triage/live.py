@@ -100,7 +100,9 @@ def let_stream_go(*, queue: str, stream_id: UUID, held_by: UUID, user: Any, reas
     audit.record(
         actor=by, action="let_stream_go", dead_letter_id=held_by, before=before, after={}, reason=_reason(reason)
     )
-    wakeups.wake(Queue.named(queue).source)
+    named = Queue.named(queue)
+    if named.is_known:
+        wakeups.wake(named.source)
     return True
 
 

@@ -160,14 +160,23 @@ def dead_letter(request: HttpRequest, source: str, message_id: UUID) -> HttpResp
     except NoSuchMessage:
         return _gone(request, source, message_id, status=409)
     except BadChange as exc:
-        wrong = {"reason_error": str(exc), "reason": request.POST.get("reason", "")}
-        if not wants_fragment(request):
-            return _page(request, source, message_id, status=422, **wrong)
-        context = {**_about(request, source, message_id), **wrong}
-        return retarget(_render(request, "_act.html", context, status=422), "#act")
+        return _unreasoned(request, source, message_id, str(exc))
     success(request, _("It is a dead letter now."))
     address = reverse("deadletters:letter", args=[moved.dead_letter_id])
     return HttpResponseClientRedirect(address) if wants_fragment(request) else redirect(address)
+
+
+def _unreasoned(request: HttpRequest, source: str, message_id: UUID, error: str) -> HttpResponse:
+    """Answer a dead-lettering without a reason with its form; 409 when the message is gone."""
+    wrong = {"reason_error": error, "reason": request.POST.get("reason", "")}
+    if not wants_fragment(request):
+        return _page(request, source, message_id, status=422, **wrong)
+    try:
+        found = messages.get(SOURCES[source], message_id)
+    except NoSuchMessage:
+        return _gone(request, source, message_id, status=409)
+    context = {**_about(request, source, message_id), "live": found.live, **wrong}
+    return retarget(_render(request, "_act.html", context, status=422), "#act")
 
 
 def _acted(request: HttpRequest, source: str, message_id: UUID, act: Callable[[], tuple[int, str]]) -> HttpResponse:
@@ -181,9 +190,9 @@ def _acted(request: HttpRequest, source: str, message_id: UUID, act: Callable[[]
             context = _context(request, source, messages.get(SOURCES[source], message_id))
         except NoSuchMessage:  # it ran meanwhile
             return _gone(request, source, message_id, status=status)
-        return _render(request, "_live.html", {**context, "said": said}, status=status)
+        return _render(request, "_live.html", {**context, "said": said, "is_done": status == 200}, status=status)
     if status != 200:
-        return _page(request, source, message_id, status=status, said=said)
+        return _page(request, source, message_id, status=status, said=said, reason=_reason(request))
     success(request, said)
     return redirect("deadletters:live_message", source, message_id)
 

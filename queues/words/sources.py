@@ -26,6 +26,11 @@ class Queue:
         """The queue's name in `wh_streams`."""
         return self.source if self.perspective is None else f"{self.source}:{self.perspective}"
 
+    @property
+    def is_known(self) -> bool:
+        """Whether something is claimed from a queue of this name; another program may have written any."""
+        return self.source in SOURCES and (self.source == PERSPECTIVES) == bool(self.perspective)
+
     @classmethod
     def named(cls, name: str) -> "Queue":
         """Return the queue of a name."""

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from deadletters.models import OperatorAction
 from deadletters.queries import live
+from deadletters.templatetags.live import when
 from deadletters.words.filters import InboxFilter
 from queues import Delay, handles, send, wakeups
 from queues.models import Destination, InboxMessage, ServiceInstance, SourcePause, Stream
@@ -384,12 +385,54 @@ def test_stop_and_run_now_answer_with_the_message_as_it_is(page, woken, headers)
     assert woken[-1] == "wh_inbox"
 
 
+def test_a_stopped_message_is_not_to_be_stopped_and_the_reason_is_used_up(page):
+    message_id, reason = a_message(), {"reason": "the bank is down"}
+    stop = f'formaction="{address(message_id, "stop")}"'
+    assert stop in page.get(address(message_id)).content.decode()
+
+    stopped = page.post(address(message_id, "stop"), reason, headers=HTMX).content.decode()
+    assert 'id="act" class="card" aria-labelledby="act-title" hx-swap-oob="true"' in stopped
+    assert 'name="reason" value=""' in stopped
+    assert stop not in stopped
+    assert stop not in page.get(address(message_id)).content.decode()
+    refused = page.post(address(message_id, "dead_letter"), {"reason": " "}, headers=HTMX).content.decode()
+    assert stop not in refused
+    assert stop in page.post(address(message_id, "run_now"), headers=HTMX).content.decode()
+
+
+def test_what_renews_itself_takes_stop_away_and_leaves_what_is_typed(page):
+    message_id = a_message(scheduled_for=STOPPED_UNTIL)
+
+    renewed = page.get(f"{address(message_id, 'message_state')}?seen=", headers=HTMX).content.decode()
+    assert '<span id="act-stop" hx-swap-oob="true"></span>' in renewed
+    assert 'name="reason"' not in renewed
+
+
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        ({"hours": 1, "minutes": 59, "seconds": 30}, "in 1 h 59 min"),
+        ({"hours": 2, "seconds": 30}, "in 2 h"),
+        ({"days": 1, "hours": 23, "seconds": 30}, "in 1 d 23 h"),
+        ({"minutes": 1, "seconds": 59}, "in 1 min 59 s"),
+        ({"seconds": 59}, "in 59 s"),
+        ({"days": 4000}, "in 4,000 d"),
+        ({"milliseconds": 300}, "now"),
+    ],
+)
+def test_a_time_to_come_is_told_in_two_units(span, said):
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+
+    assert f">{said}</time>" in when(now + timedelta(**span), now)
+
+
 @pytest.mark.parametrize("headers", [{}, HTMX])
 def test_what_runs_is_not_run_now(page, headers):
     message_id = a_message(**lease_columns())
 
-    answer = page.post(address(message_id, "run_now"), headers=headers)
+    answer = page.post(address(message_id, "run_now"), {"reason": "kept as typed"}, headers=headers)
     assert answer.status_code == 409
+    assert headers or 'value="kept as typed"' in answer.content.decode()
     assert "It runs at this moment." in answer.content.decode()
     assert "In flight" in answer.content.decode()
     assert not OperatorAction.objects.exists()

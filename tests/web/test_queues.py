@@ -119,6 +119,8 @@ def test_a_pause_is_shown_with_who_and_why_and_ends_with_a_resume(page, woken, w
         ({"what": "inbox", "value": "x"}, "Value must be empty for a whole source."),
         ({"what": "inbox_type"}, "Value must name what is paused."),
         ({"what": "everything"}, "What must be one of those in the list."),
+        ({"what": ""}, "What must be one of those in the list."),
+        ({}, "What must be one of those in the list."),
         ({"what": "inbox", "until": "soon"}, "Until must be a date and a time"),
         ({"what": "inbox", "until": "2001-01-01T00:00"}, "Until must be in the future."),
     ],
@@ -162,6 +164,14 @@ def test_a_pause_of_a_source_answers_with_the_sources_or_with_the_form(page):
     assert 'hx-swap-oob="true"' in in_form
 
 
+def test_the_form_to_pause_offers_nothing_until_something_is_chosen(page):
+    first = '<select name="what" required><option value="">Choose what</option>'
+
+    assert first in page.get("/queues/").content.decode()
+    typed = {"what": "inbox_type", "value": "t.One"}
+    assert first in page.post("/queues/pause", typed, headers=IN_FORM).content.decode()
+
+
 def test_those_who_may_only_look_see_pauses_and_no_button(signed_in, viewer):
     SourcePause.objects.create(source="wh_inbox", kind="source", paused_by="lea", reason="the bank")
 
@@ -195,6 +205,20 @@ def test_what_waits_behind_a_letter_is_counted_up_to_a_cap(page, monkeypatch):
 
     (row,) = page.get("/queues/streams/").context["page"].rows
     assert (row.behind, row.is_capped) == (3, True)
+
+
+@pytest.mark.parametrize("queue", ["their_queue", "wh_perspective_events", "wh_inbox:x", ""])
+def test_a_stream_of_an_unknown_queue_behind_a_letter_that_is_gone_is_shown_and_let_go(page, woken, queue):
+    Stream.objects.create(queue=queue, stream_id=UUID(int=1), due_at=at(), held_by=UUID(int=8))
+
+    content = page.get("/queues/streams/").content.decode()
+    assert f'<td class="state-cell">{queue}</td>' in content
+    assert "a letter that is gone" in content
+    assert "?stream=" not in content
+    typed = {"queue": queue, "stream": str(UUID(int=1)), "letter": str(UUID(int=8))}
+    assert page.post("/queues/streams/let-go", typed, headers=HTMX).status_code == 200
+    assert Stream.objects.get().held_by is None
+    assert woken == []
 
 
 def test_pages_of_held_streams_follow_each_other(page):
