@@ -14,6 +14,7 @@ from queues.words.sources import OUTBOX, SOURCES
 class Present:
     """The rows of one source by what they wait for; each is counted once.
 
+    `in_flight`: under a lease; of a leased stream only its head, since those behind it wait for a worker as others do.
     `processed`: left in the table by a foreign drainer that was done with them.
     """
 

@@ -18,7 +18,7 @@ from queues.perspectives import subscribe
 from queues.store import claims
 from queues.store.counts import Present
 from queues.testing import drain
-from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, SOURCES, STOPPED_UNTIL
+from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, SOURCES, STOPPED_UNTIL, Queue
 
 pytestmark = pytest.mark.django_db
 
@@ -67,16 +67,85 @@ def test_each_row_is_counted_by_what_it_waits_for(work, sql):
     assert of(work.source).present == present(waiting=1, delayed=1, stopped=1, processed=1, held=1)
 
 
-def test_rows_under_a_live_lease_or_their_streams_are_in_flight(work):
+def make_due(work, sql, work_id, seconds_ago):
+    """Move the due time of a row; a negative age lies ahead."""
+    due = timezone.now() - timedelta(seconds=seconds_ago)
+    sql(f"UPDATE {work.source} SET scheduled_for = %s WHERE {work.key} = %s", due, work_id)
+
+
+def test_a_row_under_a_live_lease_and_the_head_of_a_leased_stream_are_in_flight(work):
     for n in range(3):
         work.put(n, stream="s")
     work.put("alone")
     _, held = work.claim()
 
-    assert of(work.source).present == present(in_flight=4)
-    assert of(work.source).oldest_seconds is None
+    assert of(work.source).present == present(in_flight=2, waiting=2)
     held.release()
     assert of(work.source).present == present(waiting=4)
+
+
+def test_each_leased_stream_has_one_message_in_flight_however_many_wait_behind_it(work):
+    for n in range(60):
+        work.put(n, stream=f"s{n % 3}")
+    work.claim()
+
+    assert of(work.source).present == present(in_flight=3, waiting=57)
+
+
+def test_what_is_due_behind_a_running_message_waits_and_tells_the_oldest(work, sql):
+    head, behind = work.put("head", stream="s"), work.put("behind", stream="s")
+    make_due(work, sql, head, 900)
+    make_due(work, sql, behind, 300)
+    work.claim()
+
+    assert of(work.source).present == present(in_flight=1, waiting=1)
+    assert 300 <= of(work.source).oldest_seconds < 360
+    sql(f"DELETE FROM {work.source} WHERE {work.key} = %s", behind)
+    assert of(work.source).oldest_seconds is None
+
+
+def test_the_head_of_a_leased_stream_is_the_first_that_is_not_processed(work, sql):
+    first = work.put("done", stream="s")
+    work.put("head", stream="s")
+    work.put("behind", stream="s")
+    sql(f"UPDATE {work.source} SET processed_at = now() WHERE {work.key} = %s", first)
+    work.claim()
+
+    assert of(work.source).present == present(processed=1, in_flight=1, waiting=1)
+
+
+def test_a_running_message_that_is_stopped_counts_as_stopped(work, sql):
+    head = work.put("head", stream="s")
+    work.put("behind", stream="s")
+    work.claim()
+    sql(f"UPDATE {work.source} SET scheduled_for = %s WHERE {work.key} = %s", STOPPED_UNTIL, head)
+
+    assert of(work.source).present == present(stopped=1, waiting=1)
+
+
+def test_a_stream_that_one_perspective_applies_waits_in_the_others(handlers, sql):
+    for name in ("one", "two"):
+        projects(name, "test.Happened")(lambda message: None)
+    subscribe()
+    append_event("a", "test.Happened", 1)
+    append_event("a", "test.Happened", 2)
+    queue = Queue(source=PERSPECTIVES, perspective="two")
+    claims.admit(queue, 10)
+    claims.claim(queue, instance_id=uuid4(), token=uuid4(), limit=9, per_stream=9, lease=timedelta(seconds=30))
+    assert of(PERSPECTIVES).present == present(in_flight=1, waiting=3)
+
+    sql("UPDATE wh_perspective_events SET scheduled_for = %s WHERE perspective_name = 'one'", STOPPED_UNTIL)
+    assert of(PERSPECTIVES).present == present(in_flight=1, waiting=1, stopped=2)
+
+
+def test_a_stopped_row_of_a_held_stream_is_stopped_and_a_delayed_one_held(work, sql):
+    stopped, delayed = work.put("stopped", stream="s"), work.put("delayed", stream="s")
+    sql(f"UPDATE {work.source} SET scheduled_for = %s WHERE {work.key} = %s", STOPPED_UNTIL, stopped)
+    make_due(work, sql, delayed, -3600)
+    claims.admit(work.queue, 1000)
+    Stream.objects.filter(queue=work.queue.name).update(held_by=uuid4())
+
+    assert of(work.source).present == present(stopped=1, held=1)
 
 
 def test_of_a_held_stream_only_the_row_of_its_letter_can_be_in_flight(work):
@@ -113,11 +182,7 @@ def test_the_oldest_is_the_longest_due_of_those_that_wait(work, sql):
     ages = {"old": 300, "young": 30, "soon": -600, "stopped": 0}
     for payload, age in ages.items():
         work_id = work.put(payload, stream=payload)
-        sql(
-            f"UPDATE {work.source} SET scheduled_for = now() - %s WHERE {work.key} = %s",
-            timedelta(seconds=age),
-            work_id,
-        )
+        make_due(work, sql, work_id, age)
     sql(f"UPDATE {work.source} SET scheduled_for = %s WHERE {work.key} = %s", STOPPED_UNTIL, work_id)
 
     assert 300 <= of(work.source).oldest_seconds < 360
