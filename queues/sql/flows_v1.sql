@@ -10,9 +10,15 @@
 ALTER TABLE flow_deltas SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 ALTER TABLE flow_totals SET (fillfactor = 50);
 
--- TRUNCATE fires no trigger for deleted rows. Its lock keeps every other writer out, so the count is exact.
+-- TRUNCATE fires no trigger for deleted rows. Its lock keeps every other writer out, so the count is exact; a snapshot
+-- from before the lock would miss rows that TRUNCATE takes all the same.
 CREATE FUNCTION count_truncated_work() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE EXCEPTION '% cannot be truncated in a transaction that is %: its rows would be miscounted',
+                        TG_TABLE_NAME, current_setting('transaction_isolation')
+              USING ERRCODE = 'feature_not_supported', HINT = 'Truncate it in a transaction that is READ COMMITTED.';
+    END IF;
     EXECUTE format('INSERT INTO flow_deltas (source, removed) SELECT %L, count(*) FROM %s HAVING count(*) > 0',
                    TG_TABLE_NAME, TG_RELID::regclass);
     RETURN NULL;

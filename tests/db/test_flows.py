@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import NotSupportedError, connection, transaction
 
 from deadletters.models import DeadLetter
 from deadletters.store.recovery import recover
@@ -159,6 +159,27 @@ def test_truncating_a_work_table_counts_its_rows_as_removed(sql):
     sql("TRUNCATE wh_inbox")
 
     assert flows()[INBOX] == Flow(sent=6, removed=6)
+    assert_exact()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_truncating_by_an_old_snapshot_is_refused_since_it_would_miscount(source, level, sql):
+    def truncate():
+        with transaction.atomic():
+            sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
+            sql("SELECT 1")
+            at_once(partial(insert_by_hand, sql, 3))
+            sql(f"TRUNCATE {source}")
+
+    with pytest.raises(
+        NotSupportedError, match=f"{source} cannot be truncated in a transaction that is {level.lower()}"
+    ) as refused:
+        truncate()
+
+    assert "READ COMMITTED" in refused.value.__cause__.diag.message_hint
+    assert flows()[INBOX] == Flow(sent=3)
     assert_exact()
 
 
