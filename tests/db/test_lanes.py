@@ -136,6 +136,23 @@ def test_a_row_for_another_build_stays_and_its_own_build_takes_it(sql):
     assert [row.message_id for row in claim(generation="two")][:2] == [other, head]
 
 
+@pytest.mark.parametrize("is_held", [False, True], ids=["free", "held"])
+def test_a_stream_whose_head_is_for_another_build_leaves_its_place_in_the_claims_to_others(work, sql, is_held):
+    letter = uuid.uuid4() if is_held else None
+    work.put("other build", stream="s", only_generation="two", dead_letter_id=letter)
+    claims.admit(work.queue, 10)
+    Stream.objects.update(held_by=letter)
+    mine = work.put("mine", stream="later")
+
+    assert work.claim(limit=1)[0] == []
+    assert [row.message_id for row in work.claim(limit=1)[0]] == [mine]
+    (again,) = sql(
+        "SELECT due_at >= now() + interval '5 s' AND due_at <= clock_timestamp() + interval '5 s' AS soon"
+        " FROM wh_streams WHERE lease_token IS NULL"
+    )
+    assert again["soon"]
+
+
 # --- pauses
 
 
