@@ -181,6 +181,6 @@ def publisher_to(url: str) -> Publisher:
 
 
 def close_all() -> None:
-    """Close this process's connections."""
+    """Close this process's connections; the next publish opens one again."""
     while _publishers:
         _publishers.popitem()[1].close()

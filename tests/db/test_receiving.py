@@ -3,8 +3,11 @@
 import json
 import threading
 import uuid
+from contextlib import nullcontext
+from io import StringIO
 
 import pytest
+from django.core.management import call_command
 from django.db import DataError, OperationalError
 from kombu import Connection, Exchange, Producer
 
@@ -15,7 +18,7 @@ from queues.models import InboxMessage, OutboxMessage
 from queues.receiving import receive
 from queues.testing import drain
 from queues.transports import consumers
-from queues.transports.kombu import close_all
+from queues.transports.kombu import close_all, connect
 from queues.words.messages import stream_uuid
 from queues.words.outcomes import Cause, FailureReason
 
@@ -78,6 +81,31 @@ def test_a_published_message_is_received_whole(queue, handlers):
     assert (message.id, message.payload, message.meta.stream) == (sent.message_id, HARD, "order-1")
     assert message.headers["trace"] == "t1"
     assert message.headers["ce-id"] == str(sent.message_id)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("ends", ["empty", "error"])
+def test_the_drain_command_leaves_no_connection_to_a_broker_open(queue, monkeypatch, ends):
+    opened = []
+
+    def noted(url, **options):
+        opened.append(connect(url, **options))
+        return opened[-1]
+
+    def breaks(**_):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("queues.transports.kombu.connect", noted)
+    if ends == "error":
+        monkeypatch.setattr("queues.store.flows.fold", breaks)
+    publish("test.Paid", 1, destination=queue)
+
+    with nullcontext() if ends == "empty" else pytest.raises(RuntimeError):
+        call_command("drain", "outbox", "--until-empty", stdout=StringIO())
+
+    assert not OutboxMessage.objects.exists()
+    (connection,) = opened
+    assert not connection.connected
 
 
 @pytest.mark.django_db

@@ -14,6 +14,7 @@ from django.db import InterfaceError, OperationalError, connection
 from queues.conf import conf
 from queues.drainer import drain
 from queues.store import flows, partitions
+from queues.transports.kombu import close_all
 from queues.words.outcomes import OutcomeKind
 from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES
 
@@ -45,10 +46,18 @@ class Command(BaseCommand):
         partitions.make_ahead(conf().delivery_log_months_ahead)
         self.stop = _stop_on_signal()
         self.counts: defaultdict[str, Counter[OutcomeKind]] = defaultdict(Counter)
-        is_patient, failures = not options["until_empty"], 0
+        try:
+            self._run(SOURCES[options["source"]], is_patient=not options["until_empty"])
+        finally:
+            close_all()
+        self._summarise(SOURCES[options["source"]])
+
+    def _run(self, sources: Sequence[str], *, is_patient: bool) -> None:
+        """Drain the sources in turn until asked to stop, or, if impatient, until nothing is due."""
+        failures = 0
         while not self.stop.is_set():
             try:
-                handled = sum(self._drain(source) for source in SOURCES[options["source"]])
+                handled = sum(self._drain(source) for source in sources)
             except (OperationalError, InterfaceError) as exc:
                 if not is_patient:
                     raise
@@ -60,7 +69,6 @@ class Command(BaseCommand):
                 break
             if not handled:
                 self.stop.wait(conf().tick_seconds)
-        self._summarise(SOURCES[options["source"]])
 
     def _drain(self, source: str) -> int:
         """Drain a source until nothing is due or it is the others' turn; return the number of messages."""
