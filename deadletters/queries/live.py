@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import Case, CharField, Exists, F, Model, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Concat, Left
 
-from deadletters.queries import workers
+from deadletters.queries import pauses, workers
 from deadletters.queries.workers import Worker
 from deadletters.words.filters import DueCursor, LiveFilter
 from queues import stats
@@ -23,7 +23,6 @@ from queues.models import (
     Destination,
     InboxMessage,
     OutboxMessage,
-    PauseKind,
     PerspectiveEvent,
     Source,
     SourcePause,
@@ -45,12 +44,13 @@ SEARCHED = 10_000
 """How many of the messages that are due first are looked through for what no index finds: a type, a state."""
 MAX_LINE = 400
 """Characters of an error that a list reads."""
-MAX_PAUSES = 1_000
 
+_DUE = ("waiting", "paused")
 ORDER = ("scheduled_for", "position")
 STREAM_ORDER = ("position",)
 
-_RANGES = ("delayed", "stopped")
+IS_LET_THROUGH = Q(dead_letter_id__isnull=False) & Q(held_by__isnull=False) & Q(dead_letter_id=F("held_by"))
+"""The message of the letter that holds its stream: it alone may run."""
 
 _OWN = {
     Source.INBOX: ("message_type", "received_at"),
@@ -132,12 +132,12 @@ class _Part:
 def page(source: str, filters: LiveFilter) -> Page:
     """Return the page that the filter names, what is due first first; of one stream in its order."""
     with planned_for_little():
-        now, pauses = clock(), pauses_in_force()
+        now = clock()
         looks = bool(_unindexed(filters)) and not _is_exact(filters)
-        part = _looked_through(source, filters, now, pauses) if looks else _read(source, filters, now, pauses)
+        part = _looked_through(source, filters, now) if looks else _read(source, filters, now)
         last = part.rows[filters.size - 1] if len(part.rows) > filters.size else None
         return Page(
-            rows=lives_of(source, part.rows[: filters.size], pauses),
+            rows=lives_of(source, part.rows[: filters.size], now),
             total=min(part.total, part.counted_to),
             is_capped=part.total > part.counted_to,
             next=DueCursor(at=last.scheduled_for, position=last.position) if last else None,
@@ -146,18 +146,12 @@ def page(source: str, filters: LiveFilter) -> Page:
         )
 
 
-def pauses_in_force(source: str | None = None) -> Sequence[SourcePause]:
-    """Return the pauses that claims honour now, the newest first."""
-    pauses = SourcePause.objects.filter(Q(until=None) | Q(until__gt=clock()))
-    return list((pauses.filter(source=source) if source else pauses).order_by("-paused_at", "-id")[:MAX_PAUSES])
-
-
 # --- rows
 
 
-def annotated(source: str, now: datetime, pauses: Sequence[SourcePause]) -> QuerySet[Any]:
+def annotated(source: str, now: datetime) -> QuerySet[Any]:
     """Return the messages that are alive, each with its state and what its stream says."""
-    rows = _bare(source)
+    rows = bare(source)
     same: dict[str, Any] = {"stream_id": OuterRef("stream_id")}
     own_queue: Any = Value(source)
     if source == PERSPECTIVES:
@@ -171,45 +165,52 @@ def annotated(source: str, now: datetime, pauses: Sequence[SourcePause]) -> Quer
         stream_lease=Subquery(stream.values("lease_expiry")[:1]),
         stream_instance=Subquery(stream.values("instance_id")[:1]),
         error_line=Left("error", MAX_LINE),
-        state=_state(now, _covered(source, pauses)),
+        state=_state(source, now),
     )
     return annotated
 
 
-def _state(now: datetime, covered: Q) -> Case:
-    is_held = Q(held_by__isnull=False) & (Q(dead_letter_id=None) | ~Q(dead_letter_id=F("held_by")))
-    in_flight = Q(lease_expiry__gt=now) | Q(stream_lease__gt=now, is_behind=False)
+def _state(source: str, now: datetime) -> Case:
+    """Say what a message waits for, each thing before those that matter only without it."""
+    is_held = Q(stream_id__isnull=False) & Q(held_by__isnull=False) & ~IS_LET_THROUGH
+    # What is cheap comes first, since each name of a stream's column reads the stream again.
+    is_of_leased = Q(stream_id__isnull=False) & Q(scheduled_for__lte=now) & Q(stream_lease__gt=now)
+    in_flight = Q(lease_expiry__gt=now) | is_of_leased & (Q(held_by=None) & Q(is_behind=False) | IS_LET_THROUGH)
     return Case(
         When(in_flight, then=Value("in_flight")),
         When(scheduled_for__gte=STOPPED_UNTIL, then=Value("stopped")),
-        When(scheduled_for__gt=now, then=Value("delayed")),
         When(is_held, then=Value("held")),
-        When(covered, then=Value("paused")),
+        When(scheduled_for__gt=now, then=Value("delayed")),
+        When(pauses.covered(source, now), then=Value("paused")),
         default=Value("waiting"),
         output_field=CharField(),
     )
 
 
-def _covered(source: str, pauses: Sequence[SourcePause]) -> Q:
-    """Return which messages of the source a pause covers."""
-    mine = [pause for pause in pauses if pause.source == source]
-    if any(pause.kind == PauseKind.SOURCE for pause in mine):
-        return Q(position__isnull=False)
-    return Q(**{f"{_paused_by(source)}__in": [pause.value for pause in mine]}) if mine else Q(pk__in=[])
+@dataclass(frozen=True, kw_only=True)
+class _Around:
+    """What is known around the rows of a page: pauses, processes, outcomes of the delayed, destinations down."""
+
+    pause: SourcePause | None
+    pauses: Mapping[str, SourcePause]
+    running: Mapping[UUID, Worker]
+    why: Mapping[UUID, str]
+    down: Set[str]
 
 
-def _paused_by(source: str) -> str:
-    columns = {Source.INBOX: "message_type", Source.OUTBOX: "destination", Source.PERSPECTIVE: "perspective_name"}
-    return columns[Source(source)]
-
-
-def lives_of(source: str, rows: Sequence[Any], pauses: Sequence[SourcePause]) -> Sequence[Live]:
+def lives_of(source: str, rows: Sequence[Any], now: datetime) -> Sequence[Live]:
     """Return annotated rows as they are shown."""
     ids = {_instance(row) for row in rows if row.state == "in_flight"}
-    running = workers.by_id(identity for identity in ids if identity is not None)
-    why = _why([row for row in rows if row.state == "delayed"])
-    down = _down({row.destination for row in rows}) if source == Source.OUTBOX else frozenset()
-    return [_live(source, row, pauses, running, why, down) for row in rows]
+    names = {getattr(row, pauses.PAUSED_BY[Source(source)]) for row in rows} - {None}
+    whole, parts = pauses.of_source(source, names, now)
+    around = _Around(
+        pause=whole,
+        pauses=parts,
+        running=workers.by_id(identity for identity in ids if identity is not None),
+        why=_why([row for row in rows if row.state == "delayed"]),
+        down=_down({row.destination for row in rows}) if source == Source.OUTBOX else frozenset(),
+    )
+    return [_live(source, row, around) for row in rows]
 
 
 def _down(destinations: Iterable[str | None]) -> Set[str]:
@@ -219,57 +220,61 @@ def _down(destinations: Iterable[str | None]) -> Set[str]:
     return set(open_ones.values_list("name", flat=True))
 
 
-def _live(
-    source: str,
-    row: Any,
-    pauses: Sequence[SourcePause],
-    running: Mapping[UUID, Worker],
-    why: Mapping[UUID, str],
-    down: Set[str],
-) -> Live:
+def _live(source: str, row: Any, around: _Around) -> Live:
     name = row.perspective_name if source == PERSPECTIVES else row.message_type
-    in_flight = row.state == "in_flight"
-    worker_id = _instance(row) if in_flight else None
-    budget = _budget(source, name, row)
-    charged = used(row.attempts, row.delays, row.releases + row.suspect)
+    destination = getattr(row, "destination", None)
     return Live(
         id=row.pk,
         source=source,
         name=name,
-        destination=getattr(row, "destination", None) or "",
+        destination=destination or "",
         state=row.state,
         queue=Queue(source=source, perspective=name if source == PERSPECTIVES else None).name,
         stream_id=row.stream_id,
         is_behind=row.is_behind,
         held_by=row.held_by,
-        pause=next((pause for pause in pauses if _covers(pause, source, row)), None),
-        is_down=getattr(row, "destination", None) in down,
+        pause=around.pause or around.pauses.get(getattr(row, pauses.PAUSED_BY[Source(source)])),
+        is_down=destination in around.down,
         due_at=row.scheduled_for,
         position=row.position,
         sent_at=row.received_at if source == Source.INBOX else row.created_at,
-        started_at=row.started_at if in_flight else None,
-        attempt=max(charged + (not (in_flight and row.started_at)), 1),
-        max_attempts=budget.max_attempts,
-        delays=row.delays,
-        max_delays=budget.max_delays,
         error_line=None if row.error_line is None else row.error_line.strip().partition("\n")[0],
-        why=why.get(row.pk, "sent" if row.attempts == 0 else ""),
-        worker=running.get(worker_id) if worker_id else None,
-        worker_id=worker_id,
-        lease_until=(row.lease_expiry or row.stream_lease) if in_flight else None,
+        why=around.why.get(row.pk, "sent" if row.attempts == 0 else ""),
         dead_letter_id=row.dead_letter_id,
+        **_counted(source, name, row),
+        **_lease(row, around),
     )
+
+
+def _counted(source: str, name: str, row: Any) -> dict[str, Any]:
+    """Return how often a message was tried and put off, and how often it may be."""
+    budget = _budget(source, name, row)
+    charged = used(row.attempts, row.delays, row.releases + row.suspect)
+    is_charged = row.state == "in_flight" and row.started_at
+    return {
+        "attempt": max(charged + (not is_charged), 1),
+        "max_attempts": budget.max_attempts,
+        "delays": row.delays,
+        "max_delays": budget.max_delays,
+    }
+
+
+def _lease(row: Any, around: _Around) -> dict[str, Any]:
+    """Return who runs a message, since when and until when at most; nothing of one that is not in flight."""
+    if row.state != "in_flight":
+        return {"started_at": None, "worker": None, "worker_id": None, "lease_until": None}
+    worker_id = _instance(row)
+    return {
+        "started_at": row.started_at,
+        "worker": around.running.get(worker_id) if worker_id else None,
+        "worker_id": worker_id,
+        "lease_until": row.lease_expiry or row.stream_lease,
+    }
 
 
 def _instance(row: Any) -> UUID | None:
     instance: UUID | None = row.instance_id if row.stream_id is None else row.stream_instance
     return instance
-
-
-def _covers(pause: SourcePause, source: str, row: Any) -> bool:
-    if pause.source != source:
-        return False
-    return pause.kind == PauseKind.SOURCE or pause.value == getattr(row, _paused_by(source))
 
 
 def handler_of(source: str, name: str) -> Handler | None:
@@ -300,9 +305,9 @@ def _why(delayed: Sequence[Any]) -> Mapping[UUID, str]:
 # --- filters
 
 
-def _read(source: str, filters: LiveFilter, now: datetime, pauses: Sequence[SourcePause]) -> _Part:
+def _read(source: str, filters: LiveFilter, now: datetime) -> _Part:
     """Read a page by an index. All of a source are counted by its counters, others up to a cap."""
-    matching = _indexed(annotated(source, now, pauses), filters, now).filter(**_unindexed(filters))
+    matching = _indexed(annotated(source, now), filters, now).filter(**_unindexed(filters))
     order = STREAM_ORDER if filters.stream_id else ORDER
     rows = list(_after(matching, filters).order_by(*order)[: filters.size + 1])
     if filters.is_empty:
@@ -312,10 +317,10 @@ def _read(source: str, filters: LiveFilter, now: datetime, pauses: Sequence[Sour
     return _Part(rows=rows, total=total, counted_to=COUNT_CAP)
 
 
-def _looked_through(source: str, filters: LiveFilter, now: datetime, pauses: Sequence[SourcePause]) -> _Part:
+def _looked_through(source: str, filters: LiveFilter, now: datetime) -> _Part:
     """Look once through the first SEARCHED for what no index finds, then read the page out of what was found."""
-    rows = annotated(source, now, pauses)
-    first = _indexed(_bare(source), filters, now).order_by(*ORDER).values("pk")[:SEARCHED]
+    rows = annotated(source, now)
+    first = _indexed(bare(source), filters, now).order_by(*ORDER).values("pk")[:SEARCHED]
     found = rows.filter(**_unindexed(filters), pk__in=first).order_by(*ORDER)
     keys = list(found.values_list("scheduled_for", "position", "pk"))
     after = (filters.after.at, filters.after.position) if filters.after else None
@@ -324,7 +329,8 @@ def _looked_through(source: str, filters: LiveFilter, now: datetime, pauses: Seq
     return _Part(rows=list(shown.order_by(*ORDER)), total=len(keys), counted_to=SEARCHED)
 
 
-def _bare(source: str) -> QuerySet[Any]:
+def bare(source: str) -> QuerySet[Any]:
+    """Return the messages that are alive, as they are."""
     rows: QuerySet[Any] = WORK[source]._default_manager.filter(processed_at=None)
     return rows
 
@@ -342,18 +348,18 @@ def _indexed(rows: QuerySet[Any], filters: LiveFilter, now: datetime) -> QuerySe
         return rows.filter(scheduled_for__gte=STOPPED_UNTIL)
     if filters.state == "delayed":
         return rows.filter(scheduled_for__gt=now, scheduled_for__lt=STOPPED_UNTIL)
-    return rows.filter(scheduled_for__lte=now) if filters.state else rows
+    return rows.filter(scheduled_for__lte=now) if filters.state in _DUE else rows
 
 
 def _unindexed(filters: LiveFilter) -> dict[str, str]:
-    """Return what no index finds; what is delayed or stopped is a range of the one by which the list is ordered."""
+    """Return what no index finds; what is stopped is a range of the one by which the list is ordered."""
     names = {"type": "message_type", "destination": "destination", "perspective": "perspective_name", "state": "state"}
     given = {column: value for name, column in names.items() if (value := getattr(filters, name, ""))}
-    return {column: value for column, value in given.items() if value not in _RANGES or column != "state"}
+    return {column: value for column, value in given.items() if column != "state" or value != "stopped"}
 
 
 def _is_cut_short(source: str, filters: LiveFilter, now: datetime) -> bool:
-    rows = _indexed(_bare(source), filters, now).order_by(*ORDER)
+    rows = _indexed(bare(source), filters, now).order_by(*ORDER)
     return rows.values("position")[SEARCHED : SEARCHED + 1].exists()
 
 

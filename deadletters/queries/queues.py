@@ -1,53 +1,22 @@
-"""Reads of the queues as a whole: the sources, streams that dead letters hold, destinations that are down."""
+"""Reads of the queues as a whole: streams that dead letters hold, destinations that are down."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from deadletters.models import DeadLetter
-from deadletters.queries.live import WORK, pauses_in_force
 from deadletters.words.filters import StreamCursor, StreamFilter
-from queues import stats
-from queues.models import CircuitState, Destination, PauseKind, PerspectiveSubscription, SourcePause, Stream
-from queues.store.live import clock, count_in_flight, planned_for_little, rows_behind
-from queues.words.sources import PERSPECTIVES, SOURCES, STOPPED_UNTIL, Queue
+from queues.models import CircuitState, Destination, Stream
+from queues.store.live import rows_behind
+from queues.words.sources import Queue
 
-COUNT_CAP = 1_000
-LOOKED_AT = 2_000
-"""How many of the messages, and of the streams of each queue, that are due first are looked at for leases."""
-MAX_PERSPECTIVES = 200
 MAX_BEHIND = 100
 """How many messages behind a letter are counted."""
 MAX_DESTINATIONS = 200
 MAX_ERROR = 2_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Depth:
-    """What is in one source: `depth` exactly; due, delayed, stopped and in flight, each at most COUNT_CAP + 1.
-
-    `oldest_due_at`: since when the message has been due that waits longest. `pauses` covers the source itself and
-    parts of it.
-    """
-
-    source: str
-    depth: int
-    due: int
-    delayed: int
-    stopped: int
-    in_flight: int
-    held_streams: int
-    oldest_due_at: datetime | None
-    pauses: Sequence[SourcePause]
-
-    @property
-    def pause(self) -> SourcePause | None:
-        """The pause of the whole source."""
-        return next((pause for pause in self.pauses if pause.kind == PauseKind.SOURCE), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,43 +43,6 @@ class StreamPage:
 
     rows: Sequence[HeldStream]
     next: StreamCursor | None
-
-
-def depths() -> Sequence[Depth]:
-    """Return what is in each source."""
-    with planned_for_little():
-        now, pauses, depth = clock(), pauses_in_force(), stats.depths()
-        of = {source: [row for row in pauses if row.source == source] for source in SOURCES}
-        return [_depth(source, depth[source], now, of[source]) for source in SOURCES]
-
-
-def _depth(source: str, depth: int, now: datetime, pauses: Sequence[SourcePause]) -> Depth:
-    rows: QuerySet[Any] = WORK[source]._default_manager.filter(processed_at=None)
-    due = rows.filter(scheduled_for__lte=now)
-    first = due.order_by("scheduled_for", "position").values_list("scheduled_for", flat=True).first()
-    queues = _queues_of(source)
-    return Depth(
-        source=source,
-        depth=depth,
-        due=_capped(due),
-        delayed=_capped(rows.filter(scheduled_for__gt=now, scheduled_for__lt=STOPPED_UNTIL)),
-        stopped=_capped(rows.filter(scheduled_for__gte=STOPPED_UNTIL)),
-        in_flight=count_in_flight(source, queues, LOOKED_AT),
-        held_streams=Stream.objects.filter(held_by__isnull=False, queue__in=queues)[: COUNT_CAP + 1].count(),
-        oldest_due_at=first,
-        pauses=pauses,
-    )
-
-
-def _capped(rows: QuerySet[Any]) -> int:
-    return rows.values("position")[: COUNT_CAP + 1].count()
-
-
-def _queues_of(source: str) -> Sequence[str]:
-    if source != PERSPECTIVES:
-        return [source]
-    known = PerspectiveSubscription.objects.order_by("perspective_name").values_list("perspective_name", flat=True)
-    return [Queue(source=source, perspective=name).name for name in known.distinct()[:MAX_PERSPECTIVES]]
 
 
 def held_streams(filters: StreamFilter) -> StreamPage:

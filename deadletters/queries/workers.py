@@ -1,7 +1,7 @@
 """Reads of the processes that drain: who lives, on which build, and what it runs."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,9 +11,12 @@ from django.db.models import BooleanField, Case, QuerySet, When
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Now
 
+from deadletters.queries import pauses
 from queues.conf import conf
 from queues.models import InboxMessage, PerspectiveEvent, ServiceInstance
+from queues.store.live import clock
 from queues.words.payloads import depth_of
+from queues.words.sources import INBOX, PERSPECTIVES
 from queues.words.text import cut
 
 MAX_WORKERS = 200
@@ -68,17 +71,20 @@ def by_id(ids: Iterable[UUID]) -> Mapping[UUID, Worker]:
 
 
 def unhandled(workers: Sequence[Worker]) -> Sequence[str]:
-    """Return types and perspectives with due messages that no living process handles."""
+    """Return types and perspectives with due messages that no living process handles; what is paused needs none."""
     alive = [worker for worker in workers if worker.is_alive]
     types = {name for worker in alive for name in worker.types}
     perspectives = {name for worker in alive for name in worker.perspectives}
-    missing_types = _due(InboxMessage.objects.all(), "message_type") - types
-    missing_perspectives = _due(PerspectiveEvent.objects.all(), "perspective_name") - perspectives
+    now = clock()
+    missing_types = _due(InboxMessage.objects.all(), "message_type", now) - types
+    missing_perspectives = _due(PerspectiveEvent.objects.all(), "perspective_name", now) - perspectives
+    missing_types = pauses.unpaused(INBOX, missing_types, now)
+    missing_perspectives = pauses.unpaused(PERSPECTIVES, missing_perspectives, now)
     return [*sorted(missing_types), *sorted(missing_perspectives)][:MAX_NAMES]
 
 
-def _due(rows: QuerySet[Any], name: str) -> set[str]:
-    first = rows.filter(processed_at=None, scheduled_for__lte=Now()).order_by("scheduled_for", "position")
+def _due(rows: QuerySet[Any], name: str, now: datetime) -> Set[str]:
+    first = rows.filter(processed_at=None, scheduled_for__lte=now).order_by("scheduled_for", "position")
     return set(first.values_list(name, flat=True)[:LOOKED_AT])
 
 

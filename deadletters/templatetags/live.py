@@ -6,6 +6,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from deadletters.queries.depths import Depth
 from deadletters.queries.live import COUNT_CAP, Live
 from deadletters.templatetags import trees
 from deadletters.templatetags.deadletters import ago, icon
@@ -115,6 +116,16 @@ def covers(pause: SourcePause) -> str:
 def capped(number: int) -> str:
     """Write a count that ends where counting does."""
     return f"{COUNT_CAP:,}+" if number > COUNT_CAP else f"{number:,}"
+
+
+@register.filter
+def tiles(depth: Depth) -> list[dict[str, str]]:
+    """Return the parts of a source as they are shown; "paused" only where something is."""
+    return [
+        {"state": state, "name": _STATES[state][1], "number": f"{number:,}{'+' if state in depth.capped else ''}"}
+        for state, number in depth.parts.items()
+        if number or state != "paused"
+    ]
 
 
 @register.simple_tag

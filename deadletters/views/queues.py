@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url
 
 from deadletters import triage
-from deadletters.queries import queues, workers
+from deadletters.queries import depths, pauses, queues, workers
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of, moment_of
 from deadletters.words import access
@@ -199,16 +199,18 @@ def _overview_again(request: HttpRequest, status: int, said: str) -> HttpRespons
 
 def _overview(request: HttpRequest) -> dict[str, Any]:
     known = workers.all_workers()
-    depths = queues.depths()
+    now = clock()
+    within, more = pauses.within_sources(now)
     return {
-        "depths": depths,
-        "pauses": [pause for depth in depths for pause in depth.pauses if pause.kind != PauseKind.SOURCE],
+        "depths": depths.depths(),
+        "pauses": within,
+        "more_pauses": more,
         "alive": sum(worker.is_alive for worker in known),
         "unhandled": workers.unhandled(known),
         "down": [row.name for row in queues.destinations() if row.state != "closed"],
         "pausable": _choices(),
         "may_triage": request.user.has_perm(access.TRIAGE),
-        "now": clock(),
+        "now": now,
     }
 
 

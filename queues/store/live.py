@@ -115,18 +115,3 @@ def rows_behind(streams: Sequence[tuple[str, UUID]], limit: int) -> dict[tuple[s
     with connection.cursor() as cursor:
         cursor.execute(_BEHIND, [list(queues), list(ids), limit, limit, limit])
         return {(queue, stream_id): n for queue, stream_id, n in cursor.fetchall()}
-
-
-def count_in_flight(source: str, queues: Sequence[str], limit: int) -> int:
-    """Return how many leases run: of the first `limit` due rows without a stream, and due streams of each queue."""
-    statement = f"""
-        SELECT (SELECT count(*) FROM (
-                    SELECT w.lease_expiry FROM {source} w
-                     WHERE w.processed_at IS NULL AND w.scheduled_for <= clock_timestamp()
-                     ORDER BY w.scheduled_for, w.position LIMIT %s) first WHERE first.lease_expiry > clock_timestamp())
-             + (SELECT count(*) FROM unnest(%s::text[]) AS q(queue) CROSS JOIN LATERAL (
-                    SELECT s.lease_expiry FROM wh_streams s
-                     WHERE s.queue = q.queue AND s.due_at <= clock_timestamp()
-                     ORDER BY s.due_at LIMIT %s) first WHERE first.lease_expiry > clock_timestamp())
-    """  # noqa: S608 - a known source
-    return int(_value(statement, [limit, list(queues), limit]))

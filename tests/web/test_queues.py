@@ -9,10 +9,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deadletters.models import OperatorAction
-from deadletters.queries import queues
+from deadletters.queries import depths, queues
 from deadletters.words.filters import StreamFilter
 from queues import wakeups
 from queues.models import Destination, InboxMessage, ServiceInstance, SourcePause, Stream
+from queues.stats import stats
 from queues.words.sources import STOPPED_UNTIL
 from tests.db.rows import write_row
 from tests.factories import a_letter
@@ -40,6 +41,34 @@ def a_worker(**named):
     return ServiceInstance.objects.create(**values)
 
 
+def lease():
+    return {"lease_token": uuid4(), "lease_expiry": at(minutes=1), "instance_id": uuid4()}
+
+
+@pytest.fixture
+def of_each_state(db):
+    """Write messages of the inbox in each state; return id by what they are."""
+    letter = a_letter(stream_id=UUID(int=2))
+    Stream.objects.create(queue="wh_inbox", stream_id=UUID(int=1), due_at=at(minutes=-1), **lease())
+    Stream.objects.create(queue="wh_inbox", stream_id=UUID(int=2), due_at=at(), held_by=letter.pk)
+    SourcePause.objects.create(source="wh_inbox", kind="type", value="paused.Type", paused_by="lea")
+    free, led, held = ({"stream_id": stream} for stream in (None, UUID(int=1), UUID(int=2)))
+    rows = {
+        "in_flight": {**free, "scheduled_for": at(minutes=-9), **lease()},
+        "leads": {**led, "scheduled_for": at(minutes=-8)},
+        "follows": {**led, "scheduled_for": at(minutes=-7)},
+        "returned": {**held, "scheduled_for": at(minutes=-5), "dead_letter_id": letter.pk},
+        "held": {**held, "scheduled_for": at(minutes=-6)},
+        "held_and_of_another": {**held, "scheduled_for": at(minutes=-5), "dead_letter_id": uuid4()},
+        "held_and_delayed": {**held, "scheduled_for": at(hours=1)},
+        "paused": {**free, "message_type": "paused.Type", "scheduled_for": at(minutes=-4)},
+        "lapsed": {**free, "scheduled_for": at(minutes=-3), **lease(), "lease_expiry": at(seconds=-1)},
+        "delayed": {**free, "scheduled_for": at(hours=1)},
+        "held_and_stopped": {**held, "scheduled_for": STOPPED_UNTIL},
+    }
+    return {name: write_row("wh_inbox", **columns) for name, columns in rows.items()}
+
+
 def a_held_stream(number=1, queue="wh_inbox", **fields):
     letter = a_letter(stream_id=UUID(int=number), **fields)
     Stream.objects.create(queue=queue, stream_id=UUID(int=number), due_at=STOPPED_UNTIL, held_by=letter.pk)
@@ -49,27 +78,68 @@ def a_held_stream(number=1, queue="wh_inbox", **fields):
 # --- sources
 
 
-def test_the_overview_counts_each_source_by_what_it_waits_for(page):
-    for due, lease in ((at(hours=-2), None), (at(hours=-1), at(minutes=1)), (at(hours=1), None), (STOPPED_UNTIL, None)):
-        leased = {"lease_token": uuid4(), "lease_expiry": lease, "instance_id": uuid4()} if lease else {}
-        write_row("wh_inbox", stream_id=None, scheduled_for=due, **leased)
-    a_held_stream()
+def test_the_overview_counts_each_message_once_by_what_it_waits_for(page, of_each_state):
+    inbox, outbox, _ = page.get("/queues/").context["depths"]
 
-    inbox, outbox, perspectives = page.get("/queues/").context["depths"]
-    counted = (inbox.depth, inbox.due, inbox.in_flight, inbox.delayed, inbox.stopped, inbox.held_streams)
-    assert counted == (4, 2, 1, 1, 1, 1)
-    assert inbox.oldest_due_at < at(minutes=-119)
-    assert (outbox.depth, outbox.due, outbox.oldest_due_at, perspectives.due) == (0, 0, None, 0)
+    assert inbox.parts == {"waiting": 3, "in_flight": 2, "delayed": 1, "held": 3, "paused": 1, "stopped": 1}
+    assert (inbox.depth, inbox.held_streams, inbox.capped) == (11, 1, set())
+    assert (outbox.depth, sum(outbox.parts.values()), outbox.oldest_due_at) == (0, 0, None)
 
 
-def test_a_leased_stream_is_in_flight_in_each_perspective(page):
-    from queues.models import PerspectiveSubscription
+def test_the_tiles_add_up_and_each_leads_to_as_many_messages(page, of_each_state):
+    inbox = page.get("/queues/").context["depths"][0]
 
-    PerspectiveSubscription.objects.create(perspective_name="totals", event_type="x")
-    lease = {"lease_token": uuid4(), "lease_expiry": at(minutes=1), "instance_id": uuid4()}
-    Stream.objects.create(queue="wh_perspective_events:totals", stream_id=UUID(int=1), due_at=at(minutes=-1), **lease)
+    assert {state: page.get(f"/queues/inbox/?state={state}").context["page"].total for state in inbox.parts} == dict(
+        inbox.parts
+    )
+    assert inbox.depth == sum(inbox.parts.values())
 
-    assert [depth.in_flight for depth in page.get("/queues/").context["depths"]] == [0, 0, 1]
+
+def test_a_message_is_counted_as_the_statistics_count_it(page, of_each_state):
+    inbox, counted = dict(page.get("/queues/").context["depths"][0].parts), stats().sources[0].present
+
+    inbox["waiting"] += inbox.pop("paused")
+    assert inbox == {state: getattr(counted, state) for state in inbox}
+
+
+def test_the_oldest_is_the_first_that_really_waits_for_a_worker(page, of_each_state):
+    inbox = page.get("/queues/").context["depths"][0]
+
+    assert inbox.oldest_due_at == InboxMessage.objects.get(pk=of_each_state["returned"]).scheduled_for
+    InboxMessage.objects.filter(pk__in=[of_each_state["returned"], of_each_state["lapsed"]]).delete()
+    assert "Nothing waits for a worker." in page.get("/queues/").content.decode()
+
+
+def test_what_waits_for_a_destination_that_is_down_waits_for_no_worker(page):
+    write_row("wh_outbox", stream_id=None, destination="bank", scheduled_for=at(hours=-2))
+    Destination.objects.create(name="bank", state="open", opened_at=at(), retry_at=at(minutes=5))
+
+    outbox = page.get("/queues/").context["depths"][1]
+    assert (outbox.parts["waiting"], outbox.oldest_due_at) == (1, None)
+
+
+def test_counts_end_where_looking_does_and_say_so(page, monkeypatch):
+    monkeypatch.setattr(depths, "LOOKED_AT", 2)
+    for number in range(4):
+        write_row("wh_inbox", stream_id=None, scheduled_for=at(hours=-number), **(lease() if number > 1 else {}))
+    write_row("wh_inbox", stream_id=None, scheduled_for=STOPPED_UNTIL)
+
+    answer = page.get("/queues/")
+    inbox = answer.context["depths"][0]
+    assert (inbox.depth, inbox.parts["in_flight"], inbox.parts["stopped"]) == (5, 2, 1)
+    assert inbox.capped == {"waiting", "in_flight", "held", "paused"}
+    content = answer.content.decode()
+    assert ">2+</a>" in content
+    assert "Of the 2 that are due first none waits for a worker." in content
+
+
+def test_a_leased_stream_is_in_flight_with_its_first_message_in_each_perspective(page):
+    for name in ("totals", "totals", "other"):
+        write_row("wh_perspective_events", stream_id=UUID(int=1), perspective_name=name, event_id=uuid4())
+    Stream.objects.create(queue="wh_perspective_events:totals", stream_id=UUID(int=1), due_at=at(), **lease())
+
+    perspectives = page.get("/queues/").context["depths"][2]
+    assert (perspectives.parts["in_flight"], perspectives.parts["waiting"]) == (1, 2)
 
 
 def test_no_live_worker_is_the_first_thing_that_is_said(page):
@@ -81,7 +151,53 @@ def test_no_live_worker_is_the_first_thing_that_is_said(page):
     assert "No live worker handles" not in content
 
 
+@pytest.mark.parametrize("paused", [{"kind": "type", "value": "by.Hand"}, {"kind": "source"}])
+def test_a_paused_type_needs_no_worker(page, paused):
+    a_worker()
+    write_row("wh_inbox", scheduled_for=at(minutes=-1))
+    write_row("wh_perspective_events", scheduled_for=at(minutes=-1))
+    assert page.get("/queues/workers/").context["unhandled"] == ["by.Hand", "totals"]
+
+    made = SourcePause.objects.create(source="wh_inbox", paused_by="lea", **paused)
+    assert page.get("/queues/workers/").context["unhandled"] == ["totals"]
+    SourcePause.objects.filter(pk=made.pk).update(until=at(minutes=-1))
+    assert page.get("/queues/workers/").context["unhandled"] == ["by.Hand", "totals"]
+
+
 # --- pauses
+
+
+def many_pauses(number):
+    """Pause other types, later than anything else."""
+    rows = [
+        SourcePause(source="wh_inbox", kind="type", value=f"t.{n}", paused_by="lea", paused_at=at(hours=1))
+        for n in range(number)
+    ]
+    SourcePause.objects.bulk_create(rows)
+
+
+def test_a_message_is_paused_however_many_pauses_there_are(page):
+    message_id = write_row("wh_inbox", stream_id=None)
+    SourcePause.objects.create(source="wh_inbox", kind="type", value="by.Hand", paused_by="lea", paused_at=at(days=-1))
+    many_pauses(1_100)
+
+    assert [row.state for row in page.get("/queues/inbox/").context["page"].rows] == ["paused"]
+    assert page.get(f"/queues/inbox/{message_id}/").context["live"].pause.value == "by.Hand"
+    assert page.get("/queues/").context["depths"][0].parts["paused"] == 1
+
+
+def test_the_overview_shows_the_newest_pauses_and_how_many_more_there_are(signed_in, operator):
+    many_pauses(60)
+    SourcePause.objects.create(source="wh_inbox", kind="source", paused_by="lea", paused_at=at(days=-1))
+
+    answer = signed_in(operator).get("/queues/")
+    assert len(answer.context["pauses"]) == 50
+    content = answer.content.decode()
+    assert "and 10 more" in content
+    assert reverse("admin:queues_sourcepause_changelist") not in content
+    operator.is_staff = True
+    operator.save()
+    assert reverse("admin:queues_sourcepause_changelist") in signed_in(operator).get("/queues/").content.decode()
 
 
 @pytest.mark.parametrize(
