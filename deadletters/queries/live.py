@@ -331,7 +331,7 @@ def _looked_through(source: str, filters: LiveFilter, now: datetime) -> _Part:
 
 def bare(source: str) -> QuerySet[Any]:
     """Return the messages that are alive, as they are."""
-    rows: QuerySet[Any] = WORK[source]._default_manager.filter(processed_at=None)
+    rows: QuerySet[Any] = WORK[source]._default_manager.filter(processed_at=None, life__gt=0)
     return rows
 
 

@@ -84,7 +84,7 @@ def unhandled(workers: Sequence[Worker]) -> Sequence[str]:
 
 
 def _due(rows: QuerySet[Any], name: str, now: datetime) -> Set[str]:
-    first = rows.filter(processed_at=None, scheduled_for__lte=now).order_by("scheduled_for", "position")
+    first = rows.filter(processed_at=None, life__gt=0, scheduled_for__lte=now).order_by("scheduled_for", "position")
     return set(first.values_list(name, flat=True)[:LOOKED_AT])
 
 

@@ -38,7 +38,7 @@ BEGIN
     END IF;
 
     PERFORM 1 FROM jsonb_to_recordset(p_moves) AS m(source_id uuid, holds boolean)
-       JOIN {{work}} w ON w.{{id}} = m.source_id
+       JOIN {{work}} w ON w.{{id}} = m.source_id AND w.{{id}} = ANY (v_sources)
        JOIN wh_streams s ON s.queue = {{queue}} AND s.stream_id = w.stream_id
       WHERE coalesce(m.holds, {{holds}})
       ORDER BY s.queue, s.stream_id
@@ -51,7 +51,7 @@ BEGIN
                with_stored boolean, holds boolean)
     ), gone AS (
         DELETE FROM {{work}} w USING moves m
-         WHERE w.{{id}} = m.source_id
+         WHERE w.{{id}} = ANY (v_sources) AND w.{{id}} = m.source_id
            AND CASE WHEN p_lease_token IS NOT NULL THEN
                    w.lease_token IS NOT DISTINCT FROM p_lease_token OR EXISTS (
                        SELECT FROM wh_streams s WHERE s.queue = {{queue}} AND s.stream_id = w.stream_id

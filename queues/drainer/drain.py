@@ -1,5 +1,6 @@
 """A drain: claim, run and record until the source is empty or the time is up."""
 
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -63,9 +64,10 @@ def drain(
         if not place.take():
             return Report()
         with _at_work(place) as (run_file, watch):
-            until = None if seconds is None else time.monotonic() + seconds
-            claim = partial(_claim, run_file=run_file, watch=watch, stopping=stopping)
-            more = _drain(claim, place, counts, lambda: stopping() or (until is not None and time.monotonic() >= until))
+            until = math.inf if seconds is None else time.monotonic() + seconds
+            must_stop = partial(_must_stop, stopping, until)
+            claim = partial(_claim, run_file=run_file, watch=watch, stopping=stopping, must_stop=must_stop)
+            more = _drain(claim, place, counts, must_stop)
     if counts:
         log.info("drained", source=source, **{str(kind): count for kind, count in counts.items()})
     return Report(counts=counts, more=more)
@@ -143,11 +145,22 @@ def _drain(
     return False
 
 
-def _claim(lanes: Lanes, *, run_file: RunFile, watch: Watch, stopping: Callable[[], bool]) -> Batch | None:
-    claims.admit(lanes.queue, conf().claim_batch * 2)
+def _must_stop(stopping: Callable[[], bool], until: float) -> bool:
+    return stopping() or time.monotonic() >= until
+
+
+def _claim(
+    lanes: Lanes,
+    *,
+    run_file: RunFile,
+    watch: Watch,
+    stopping: Callable[[], bool],
+    must_stop: Callable[[], bool],
+) -> Batch | None:
+    """Claim a batch, or return None when nothing is due."""
     token = uuid4()
     run_file.claiming(lanes.queue, token)
-    rows = _rows(lanes, token, lanes.due())
+    rows = _first_rows(lanes, token, must_stop)
     if not rows and lanes.renewed():
         rows = _rows(lanes, token, lanes.due())
     if not rows:
@@ -155,7 +168,17 @@ def _claim(lanes: Lanes, *, run_file: RunFile, watch: Watch, stopping: Callable[
     return Batch(queue=lanes.queue, token=token, rows=rows, run_file=run_file, watch=watch, stopping=stopping)
 
 
-def _rows(lanes: Lanes, token: UUID, due: Sequence[str]) -> list[Claimed]:
+def _first_rows(lanes: Lanes, token: UUID, must_stop: Callable[[], bool]) -> list[Claimed] | None:
+    """Claim, passing by a crowd of streams that may not run now, or that have still to be admitted."""
+    limit = conf().claim_batch * 2
+    while True:
+        has_more = claims.admit(lanes.queue, limit) == limit
+        rows = _rows(lanes, token, lanes.due())
+        if rows or must_stop() or (rows is not None and not has_more):
+            return rows
+
+
+def _rows(lanes: Lanes, token: UUID, due: Sequence[str]) -> list[Claimed] | None:
     return claims.claim(
         lanes.queue,
         instance_id=instances.current().id,

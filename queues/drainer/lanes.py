@@ -4,10 +4,13 @@ import time
 from dataclasses import dataclass, field
 
 from queues.store import claims
-from queues.words.sources import Queue
+from queues.words.handlers import registry
+from queues.words.sources import INBOX, Queue
 
 AT_MOST = 1000
 """Lanes looked at in one turn; with more of them each turn begins where the last one ended."""
+UNKNOWN_AT_MOST = 20
+"""Message types without a handler here that are claimed from in one turn: thousands must not crowd out the others."""
 FOR_SECONDS = 1.0
 
 
@@ -33,7 +36,10 @@ class Lanes:
         return self._due != before
 
     def _ask(self) -> None:
+        known = claims.due_among(self.queue, registry.types()) if self.queue.source == INBOX else []
         seen = claims.lanes(self.queue, after=self._after, limit=AT_MOST)
-        self._due = [lane for lane, is_due in seen if is_due]
-        self._after = seen[-1][0] if len(seen) == AT_MOST else None
+        others = [lane for lane, is_due in seen if is_due and lane not in known]
+        taken = others[:UNKNOWN_AT_MOST] if self.queue.source == INBOX else others
+        self._after = taken[-1] if taken != others else seen[-1][0] if len(seen) == AT_MOST else None
+        self._due = [*known, *taken]
         self._asked_at = time.monotonic()

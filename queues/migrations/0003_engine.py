@@ -63,6 +63,7 @@ class Migration(migrations.Migration):
                 DROP FUNCTION claim_{{work}}(
                     text, uuid, uuid, integer, integer, interval, text, text[], timestamptz);
                 DROP FUNCTION due_lanes_{{work}}(text, integer, timestamptz);
+                DROP FUNCTION is_lane_due_{{work}}(text, timestamptz);
                 DROP FUNCTION blocked_{{work}}(timestamptz);
             """,
         ),

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from queues.models.fields import in_calendar
 from queues.models.work import Source
 
 
@@ -37,6 +38,7 @@ class SourcePause(models.Model):
         constraints = [
             # The claim's "what of this source is paused?", and one pause for each thing.
             models.UniqueConstraint(name="source_pauses_once", fields=["source", "kind", "value"]),
+            models.CheckConstraint(name="source_pauses_times_in_calendar", condition=in_calendar("paused_at", "until")),
             models.CheckConstraint(
                 name="source_pauses_value_fits_kind",
                 condition=Q(kind=PauseKind.SOURCE, value="") | (~Q(kind=PauseKind.SOURCE) & ~Q(value="")),
@@ -78,6 +80,11 @@ class Destination(models.Model):
         constraints = [
             # A destination's circuit, before each publish.
             models.UniqueConstraint(name="destination_circuits_once", fields=["name"]),
+            models.CheckConstraint(name="destination_circuits_state_known", condition=Q(state__in=CircuitState.values)),
+            models.CheckConstraint(
+                name="destination_circuits_times_in_calendar",
+                condition=in_calendar("opened_at", "retry_at", "changed_at"),
+            ),
             models.CheckConstraint(
                 name="destination_circuits_open_has_times",
                 condition=Q(state=CircuitState.CLOSED) | Q(opened_at__isnull=False, retry_at__isnull=False),

@@ -3,6 +3,8 @@
 from django.db import models
 from django.db.models.functions import Now
 
+from queues.models.fields import in_calendar
+
 
 class DeliveryLogEntry(models.Model):
     """One event of one message: a run that ended, a lost worker, a release.
@@ -63,6 +65,11 @@ class ServiceInstance(models.Model):
 
     class Meta:
         db_table = "wh_service_instances"
+        constraints = [
+            models.CheckConstraint(
+                name="wh_instances_times_in_calendar", condition=in_calendar("started_at", "last_heartbeat_at")
+            ),
+        ]
         indexes = [
             # "Is a live worker there, and which types does it handle?"
             models.Index(name="wh_instances_heartbeat", fields=["last_heartbeat_at"]),

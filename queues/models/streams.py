@@ -3,6 +3,8 @@
 from django.db import models
 from django.db.models import Q
 
+from queues.models.fields import in_calendar
+
 
 class Stream(models.Model):
     """One stream that has waiting messages in a queue.
@@ -26,14 +28,18 @@ class Stream(models.Model):
         db_table = "wh_streams"
         constraints = [
             models.CheckConstraint(
+                name="wh_streams_times_in_calendar", condition=in_calendar("due_at", "lease_expiry")
+            ),
+            models.CheckConstraint(
                 name="wh_streams_lease_is_whole",
                 condition=Q(lease_token=None, lease_expiry=None, instance_id=None)
                 | Q(lease_token__isnull=False, lease_expiry__isnull=False, instance_id__isnull=False),
             ),
         ]
         indexes = [
-            # The claim: streams of a queue that are due, longest first.
-            models.Index(name="wh_streams_due", fields=["queue", "due_at"]),
+            # The claim: streams of a queue that are due, longest first. Of use to what says `version > 0`, which is
+            # always so: a reader of single streams must not be planned by it, and read all of the queue.
+            models.Index(name="wh_streams_due", fields=["queue", "due_at"], condition=Q(version__gt=0)),
             # The page of the streams that a dead letter holds, and which one a letter holds.
             models.Index(name="wh_streams_held", fields=["queue", "stream_id"], condition=Q(held_by__isnull=False)),
         ]

@@ -83,7 +83,7 @@ def work_constraints(table: str, *times: str) -> list[models.BaseConstraint]:
         check("max_attempts_positive_or_unlimited", Q(max_attempts=-1) | Q(max_attempts__gte=1)),
         check("max_delays_not_negative", Q(max_delays__gte=-1)),
         check("counts_not_negative", Q(attempts__gte=0, delays__gte=0, releases__gte=0, life__gte=1)),
-        check("times_in_calendar", in_calendar("scheduled_for", "processed_at", "started_at", *times)),
+        check("times_in_calendar", in_calendar("scheduled_for", "processed_at", "started_at", "lease_expiry", *times)),
         check("lease_is_whole", Q(lease_token=None) | Q(lease_expiry__isnull=False, instance_id__isnull=False)),
     ]
 
@@ -91,8 +91,11 @@ def work_constraints(table: str, *times: str) -> list[models.BaseConstraint]:
 def work_indexes(table: str) -> list[models.Index]:
     """Return the indexes that every work table has."""
     return [
-        # The pages: what runs next, when the oldest has been due, what is delayed or stopped.
-        models.Index(name=f"{table}_due", fields=["scheduled_for", "position"], condition=Q(processed_at=None)),
+        # The pages: what runs next, when the oldest has been due, what is delayed or stopped. Of use to what says
+        # `life > 0`, which is always so: a claim must not be planned by it, and read all lanes for one.
+        models.Index(
+            name=f"{table}_due", fields=["scheduled_for", "position"], condition=Q(processed_at=None, life__gt=0)
+        ),
         # A held stream's "is the row of the letter that holds it back?"
         models.Index(
             name=f"{table}_returned",

@@ -10,8 +10,18 @@ LANGUAGE sql STABLE AS $$
      WHERE '{{work}}' = 'wh_outbox' AND d.state <> 'closed'
 $$;
 
+-- Says whether a row without a stream is due in a lane.
+--
 -- A lane is a range of one index, compared and ordered by all its columns, so that no other index fits: one by due
 -- time alone would be read through the rows of every other lane.
+CREATE FUNCTION is_lane_due_{{work}}(p_lane text, p_now timestamptz DEFAULT clock_timestamp()) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce((
+        SELECT true FROM {{work}} w
+         WHERE w.stream_id IS NULL AND w.processed_at IS NULL
+           AND ({{lane}}, w.scheduled_for) >= (p_lane, '-infinity') AND ({{lane}}, w.scheduled_for) <= (p_lane, p_now)
+         ORDER BY {{lane}}, w.scheduled_for, w.position LIMIT 1), false)
+$$;
 
 -- Lanes in which rows without a stream wait, in order from p_after on (NULL = the first), p_limit at most; `is_due`:
 -- one of the rows is. One step in the index for each lane, however many rows wait in it.
@@ -28,12 +38,7 @@ RETURNS TABLE (lane text, is_due boolean) LANGUAGE sql STABLE AS $$
                 ORDER BY {{lane}} LIMIT 1) n
          WHERE l.number < p_limit
     )
-    SELECT l.lane, coalesce((
-               SELECT true FROM {{work}} w
-                WHERE w.stream_id IS NULL AND w.processed_at IS NULL
-                  AND ({{lane}}, w.scheduled_for) >= (l.lane, '-infinity')
-                  AND ({{lane}}, w.scheduled_for) <= (l.lane, p_now)
-                ORDER BY {{lane}}, w.scheduled_for, w.position LIMIT 1), false)
+    SELECT l.lane, is_lane_due_{{work}}(l.lane, p_now)
       FROM lanes l
      ORDER BY l.lane
 $$;
@@ -52,7 +57,8 @@ $$;
 -- since this claim may be given back, and is no suspect any more: its charges count.
 -- A lane is what can be stopped and what has its fair share: {{lanes}}. Nothing of a paused source or lane is
 -- claimed; a destination whose circuit is not closed is tried with one row when its time has come.
--- No row = nothing is due. Locks: circuits, stream rows, then rows; all skip what others hold.
+-- No row = nothing is due. One row of NULLs = due streams were looked at, none of which may run now, and there may be
+-- more of them: the caller claims again. Locks: circuits, stream rows, then rows; all skip what others hold.
 CREATE FUNCTION claim_{{work}}(
     p_queue text, p_instance uuid, p_token uuid, p_limit integer, p_per_stream integer, p_lease interval,
     p_generation text DEFAULT NULL, p_lanes text[] DEFAULT NULL, p_now timestamptz DEFAULT clock_timestamp()
@@ -72,6 +78,10 @@ DECLARE
     v_holders uuid[];
     v_lapsed uuid[];
     v_rows uuid[];
+    v_free uuid[];
+    v_started uuid[];
+    v_explained uuid[];
+    v_charged uuid[];
     v_left integer := p_limit;
     v_quota integer;
     v_claimed integer;
@@ -91,23 +101,18 @@ BEGIN
                           WHERE l <> ALL (v_blocked) AND l <> ALL (v_trying) ORDER BY random());
     END IF;
 
-    WITH due AS (
+    SELECT array_agg(d.stream_id), array_agg(d.held_by), array_agg(d.stream_id) FILTER (WHERE d.lapsed)
+      INTO v_streams, v_holders, v_lapsed FROM (
         SELECT s.stream_id, s.held_by, s.lease_token IS NOT NULL AS lapsed
           FROM wh_streams s
          WHERE s.queue = p_queue AND s.due_at <= p_now AND (s.lease_expiry IS NULL OR s.lease_expiry <= p_now)
+           AND s.version > 0
          ORDER BY s.due_at
          LIMIT (p_limit + 1) / 2
-           FOR UPDATE SKIP LOCKED
-    ), leased AS (
-        UPDATE wh_streams s
-           SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance
-          FROM due
-         WHERE s.queue = p_queue AND s.stream_id = due.stream_id
-        RETURNING s.stream_id, due.held_by, due.lapsed
-    )
-    SELECT array_agg(l.stream_id), array_agg(l.held_by), array_agg(l.stream_id) FILTER (WHERE l.lapsed)
-      INTO v_streams, v_holders, v_lapsed
-      FROM leased l;
+           FOR UPDATE SKIP LOCKED) d;
+    UPDATE wh_streams s
+       SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance
+     WHERE s.queue = p_queue AND s.stream_id = ANY (v_streams);
 
     -- The first due rows of each stream, heads before followers; a row that may not run holds those behind it. Of a
     -- held stream only the row of the letter that holds it. Half of the batch is left to rows without a stream when
@@ -147,26 +152,25 @@ BEGIN
         EXCEPT SELECT w.stream_id FROM {{work}} w WHERE w.{{id}} = ANY (v_rows)
     ));
 
-    RETURN QUERY
-    WITH member AS (
-        SELECT w.{{id}} AS message_id, w.started_at, w.stream_id = ANY (v_lapsed) AS lapsed,
-               bool_or(w.started_at IS NOT NULL) OVER (PARTITION BY w.stream_id) AS explained
+    IF v_lapsed IS NOT NULL THEN
+        SELECT array_agg(w.{{id}}), array_agg(w.stream_id) INTO v_started, v_explained
           FROM {{work}} w
-         WHERE w.{{id}} = ANY (v_rows)
-    ), charged AS (
+         WHERE w.{{id}} = ANY (v_rows) AND (w.stream_id = ANY (v_lapsed)) IS TRUE AND w.started_at IS NOT NULL;
+        v_charged := ARRAY(
+            SELECT w.{{id}} FROM {{work}} w
+             WHERE w.{{id}} = ANY (v_rows) AND (w.stream_id = ANY (v_lapsed)) IS TRUE
+               AND (w.started_at IS NOT NULL OR (w.stream_id = ANY (v_explained)) IS NOT TRUE));
         UPDATE {{work}} w
-           SET attempts = w.attempts + CASE WHEN m.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
-               suspect = m.started_at IS NULL, started_at = NULL,
-               failure_reason = CASE WHEN m.started_at IS NULL THEN w.failure_reason ELSE 6 END
-          FROM member m
-         WHERE w.{{id}} = m.message_id AND m.lapsed AND (m.started_at IS NOT NULL OR NOT m.explained)
-        RETURNING w.{{id}} AS message_id, w.attempts, w.suspect, m.started_at IS NOT NULL AS was_started
-    )
-    SELECT w.{{id}}, w.position, w.stream_id, {{type}}, coalesce(c.attempts, w.attempts), w.delays,
-           w.releases, w.life, coalesce(c.suspect, w.suspect), coalesce(w.failure_reason, 99), w.max_attempts, w.max_delays,
-           w.dead_letter_id, {{bytes}},
-           c.message_id IS NOT NULL, coalesce(c.was_started, false)
-      FROM {{work}} w LEFT JOIN charged c ON c.message_id = w.{{id}}
+           SET attempts = w.attempts + CASE WHEN w.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
+               suspect = w.started_at IS NULL, started_at = NULL,
+               failure_reason = CASE WHEN w.started_at IS NULL THEN w.failure_reason ELSE 6 END
+         WHERE w.{{id}} = ANY (v_charged);
+    END IF;
+    RETURN QUERY
+    SELECT w.{{id}}, w.position, w.stream_id, {{type}}, w.attempts, w.delays, w.releases, w.life, w.suspect,
+           coalesce(w.failure_reason, 99), w.max_attempts, w.max_delays, w.dead_letter_id, {{bytes}},
+           coalesce(w.{{id}} = ANY (v_charged), false), coalesce(w.{{id}} = ANY (v_started), false)
+      FROM {{work}} w
      WHERE w.{{id}} = ANY (v_rows);
 
     -- Rows without a stream: one of each destination on trial, then each lane its share, then whoever has more.
@@ -177,42 +181,42 @@ BEGIN
                        ELSE ARRAY(SELECT t FROM unnest(v_trying) AS t WHERE t <> ALL (coalesce(v_tried, '{}'))) END;
         CONTINUE WHEN cardinality(v_from) = 0;
         v_quota := CASE v_round WHEN 0 THEN 1 WHEN 1 THEN greatest(v_left / cardinality(v_from), 1) ELSE v_left END;
+        SELECT array_agg(f.message_id), array_agg(f.message_id) FILTER (WHERE f.lapsed),
+               array_agg(f.message_id) FILTER (WHERE f.started)
+          INTO v_free, v_lapsed, v_started
+          FROM (SELECT f.* FROM unnest(v_from) AS l(lane) CROSS JOIN LATERAL (
+                       SELECT w.{{id}} AS message_id, w.lease_token IS NOT NULL AS lapsed,
+                              w.started_at IS NOT NULL AS started
+                         FROM {{work}} w
+                        WHERE w.stream_id IS NULL AND w.processed_at IS NULL
+                          AND ({{lane}}, w.scheduled_for) >= (l.lane, '-infinity')
+                          AND ({{lane}}, w.scheduled_for) <= (l.lane, p_now)
+                          AND (w.lease_expiry IS NULL OR w.lease_expiry <= p_now)
+                          AND (w.only_generation IS NULL OR w.only_generation = p_generation)
+                        ORDER BY {{lane}}, w.scheduled_for, w.position
+                        LIMIT v_quota
+                          FOR UPDATE SKIP LOCKED) f
+                 LIMIT v_left) f;
         RETURN QUERY
-        WITH free AS (
-            SELECT f.* FROM unnest(v_from) AS l(lane) CROSS JOIN LATERAL (
-                   SELECT w.{{id}} AS message_id, w.started_at, w.lease_token IS NOT NULL AS lapsed
-                     FROM {{work}} w
-                    WHERE w.stream_id IS NULL AND w.processed_at IS NULL
-                      AND ({{lane}}, w.scheduled_for) >= (l.lane, '-infinity')
-                      AND ({{lane}}, w.scheduled_for) <= (l.lane, p_now)
-                      AND (w.lease_expiry IS NULL OR w.lease_expiry <= p_now)
-                      AND (w.only_generation IS NULL OR w.only_generation = p_generation)
-                    ORDER BY {{lane}}, w.scheduled_for, w.position
-                    LIMIT v_quota
-                      FOR UPDATE SKIP LOCKED) f
-             LIMIT v_left
-        ), leased AS (
-            UPDATE {{work}} w
-               SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance,
-                   attempts = w.attempts
-                              + CASE WHEN f.lapsed AND f.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
-                   suspect = CASE WHEN f.lapsed THEN f.started_at IS NULL ELSE w.suspect END, started_at = NULL,
-                   failure_reason = CASE WHEN f.lapsed AND f.started_at IS NOT NULL THEN 6 ELSE w.failure_reason END
-              FROM free f
-             WHERE w.{{id}} = f.message_id
-            RETURNING w.{{id}} AS message_id, w.position, w.stream_id, {{type}} AS message_type, w.attempts, w.delays,
-                      w.releases, w.life, w.suspect, coalesce(w.failure_reason, 99) AS failure_reason, w.max_attempts,
-                      w.max_delays, w.dead_letter_id, {{bytes}} AS body_bytes, f.lapsed,
-                      f.started_at IS NOT NULL AS was_started
-        )
-        SELECT l.message_id, l.position, l.stream_id, l.message_type, l.attempts, l.delays,
-               l.releases, l.life, l.suspect, l.failure_reason, l.max_attempts, l.max_delays,
-               l.dead_letter_id, l.body_bytes, l.lapsed, l.was_started
-          FROM leased l;
+        UPDATE {{work}} w
+           SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance,
+               attempts = w.attempts
+                          + CASE WHEN w.lease_token IS NOT NULL AND w.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
+               suspect = CASE WHEN w.lease_token IS NOT NULL THEN w.started_at IS NULL ELSE w.suspect END,
+               failure_reason = CASE WHEN w.lease_token IS NOT NULL AND w.started_at IS NOT NULL THEN 6
+                                     ELSE w.failure_reason END,
+               started_at = NULL
+         WHERE w.{{id}} = ANY (v_free)
+        RETURNING w.{{id}}, w.position, w.stream_id, {{type}}, w.attempts, w.delays, w.releases, w.life, w.suspect,
+                  coalesce(w.failure_reason, 99), w.max_attempts, w.max_delays, w.dead_letter_id, {{bytes}},
+                  coalesce(w.{{id}} = ANY (v_lapsed), false), coalesce(w.{{id}} = ANY (v_started), false);
         GET DIAGNOSTICS v_claimed = ROW_COUNT;
         v_left := v_left - v_claimed;
         EXIT WHEN v_round = 1 AND cardinality(v_from) = 1;
     END LOOP;
+    IF v_left = p_limit AND v_streams IS NOT NULL THEN
+        RETURN NEXT;
+    END IF;
 END $$;
 
 -- Lets go of streams held under p_token: an empty one is deleted, another is due when its first row is, and a held
@@ -254,13 +258,13 @@ BEGIN
          WHERE s.queue = p_queue AND s.stream_id = ANY (v_held)
     ), emptied AS (
         DELETE FROM wh_streams s USING heads h
-         WHERE s.queue = p_queue AND s.stream_id = h.stream_id AND h.due_at IS NULL AND h.held_by IS NULL
+         WHERE s.queue = p_queue AND s.stream_id = ANY (v_held) AND s.stream_id = h.stream_id AND h.due_at IS NULL AND h.held_by IS NULL
            AND s.version = h.version
     )
     UPDATE wh_streams s
        SET lease_token = NULL, lease_expiry = NULL, instance_id = NULL, due_at = coalesce(h.due_at, never())
       FROM heads h
-     WHERE s.queue = p_queue AND s.stream_id = h.stream_id AND (h.due_at IS NOT NULL OR h.held_by IS NOT NULL);
+     WHERE s.queue = p_queue AND s.stream_id = ANY (v_held) AND s.stream_id = h.stream_id AND (h.due_at IS NOT NULL OR h.held_by IS NOT NULL);
 END $$;
 
 -- Gives back what of a batch was not run: nothing is counted. Rows that are gone or taken over are left alone.

@@ -1,20 +1,20 @@
 -- Records the outcomes of a group of {{work}} that are not deaths.
 --
 -- p_done: messages that succeeded; their rows are deleted, and streams that were held for one of them run again.
--- p_changes: array of objects {message_id, attempts,
--- delays, releases, due_in_ms, error, failure_detail, failure_reason, failed}: the counts are absolute;
--- due_in_ms counts from the database clock; without `failed` the last failure is kept, but no loss: this run reported. The caller has fenced
--- the group in this transaction, so rows are addressed by id. Returns the number of rows written.
+-- p_changes: array of objects {message_id, attempts, delays, releases, due_in_ms, error, failure_detail,
+-- failure_reason, failed}: the counts are absolute;
+-- due_in_ms counts from the database clock; without `failed` the last failure is kept, but no loss: this run reported.
+-- The caller has fenced the group in this transaction, so rows are addressed by id. Returns the number of rows written.
 CREATE FUNCTION record_{{work}}(p_done uuid[], p_changes jsonb) RETURNS integer LANGUAGE plpgsql{{planned}} AS $$
 DECLARE
     v_done integer;
     v_changed integer;
     v_held jsonb;
+    v_staying uuid[] := ARRAY(SELECT c.message_id FROM jsonb_to_recordset(p_changes) AS c(message_id uuid));
 BEGIN
     SELECT jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'held_by', w.dead_letter_id))
-      INTO v_held
-      FROM {{work}} w
-     WHERE w.{{id}} = ANY (p_done) AND w.dead_letter_id IS NOT NULL AND w.stream_id IS NOT NULL;
+           FILTER (WHERE w.dead_letter_id IS NOT NULL AND w.stream_id IS NOT NULL)
+      INTO v_held FROM {{work}} w WHERE w.{{id}} = ANY (p_done);
     IF v_held IS NOT NULL THEN
         PERFORM let_streams_go(v_held);
     END IF;
@@ -33,7 +33,7 @@ BEGIN
            lease_token = NULL, lease_expiry = NULL, instance_id = NULL, started_at = NULL
       FROM jsonb_to_recordset(p_changes) AS c(message_id uuid, attempts integer, delays integer, releases integer,
            due_in_ms bigint, error text, failure_detail jsonb, failure_reason integer, failed boolean)
-     WHERE w.{{id}} = c.message_id;
+     WHERE w.{{id}} = ANY (v_staying) AND w.{{id}} = c.message_id;
     GET DIAGNOSTICS v_changed = ROW_COUNT;
     RETURN v_done + v_changed;
 END $$;

@@ -11,7 +11,7 @@ DECLARE
 BEGIN
     UPDATE wh_streams s SET due_at = p_now
       FROM (SELECT p.queue, p.stream_id FROM wh_streams p
-             WHERE p.queue = ANY (p_queues) AND p.due_at > p_now
+             WHERE p.queue = ANY (p_queues) AND p.version > 0 AND p.due_at > p_now
                AND p.due_at <= coalesce(p_until, p_now + interval '30 seconds') AND p.held_by IS NULL
              ORDER BY p.queue, p.stream_id
              LIMIT p_limit

@@ -67,7 +67,7 @@ BEGIN
 END $$;
 
 -- Lets dead letters hold their streams: nothing of one runs but the letter's own message, until that succeeds or the
--- stream is let go. A stream that is held already stays with the letter that holds it.
+-- stream is let go. A stream that is held already stays with the letter that holds it, whose message may be due.
 --
 -- p_streams: array of objects {queue, stream_id, held_by}. p_token: the caller's claim; any other claim of such a
 -- stream is lost, since it may have messages behind the dead one. Locks stream rows in order.
@@ -77,7 +77,8 @@ CREATE FUNCTION hold_streams(p_streams jsonb, p_token uuid) RETURNS void LANGUAG
       FROM jsonb_to_recordset(p_streams) AS h(queue text, stream_id uuid, held_by uuid, "position" bigint)
      ORDER BY h.queue, h.stream_id, h.position
     ON CONFLICT (queue, stream_id) DO UPDATE
-       SET held_by = coalesce(s.held_by, excluded.held_by), due_at = never(),
+       SET held_by = coalesce(s.held_by, excluded.held_by),
+           due_at = CASE WHEN s.held_by <> excluded.held_by THEN s.due_at ELSE never() END,
            lease_token = CASE WHEN s.lease_token = p_token THEN s.lease_token END,
            lease_expiry = CASE WHEN s.lease_token = p_token THEN s.lease_expiry END,
            instance_id = CASE WHEN s.lease_token = p_token THEN s.instance_id END

@@ -53,9 +53,10 @@ def claim(
     lease: timedelta,
     generation: str | None = None,
     lanes: Sequence[str] | None = None,
-) -> list[Claimed]:
+) -> list[Claimed] | None:
     """Claim up to `limit` due rows under `token`, in position order; empty = nothing is due.
 
+    None = streams that are due were looked at and may not run now; there may be others behind them: claim again.
     generation: the claimer's build; None = only rows for any build. lanes: of the rows without a stream those to
     claim from; None = all that are due.
     """
@@ -66,7 +67,10 @@ def claim(
             f"SELECT * FROM claim_{queue.source}(%s, %s, %s, %s, %s, %s, %s, %s)",  # noqa: S608 - a known source
             arguments,
         )
-        return sorted(_claimed(cursor), key=lambda row: row.position)
+        rows = cursor.fetchall()
+        if rows and rows[0][0] is None:
+            return None
+        return sorted(_claimed_of(cursor, rows), key=lambda row: row.position)
 
 
 def lanes(queue: Queue, *, after: str | None, limit: int) -> list[tuple[str, bool]]:
@@ -76,6 +80,14 @@ def lanes(queue: Queue, *, after: str | None, limit: int) -> list[tuple[str, boo
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT lane, is_due FROM due_lanes_{queue.source}(%s, %s)", [after, limit])  # noqa: S608
         return list(cursor.fetchall())
+
+
+def due_among(queue: Queue, lanes: Sequence[str]) -> list[str]:
+    """Return those of the lanes in which a row without a stream is due."""
+    with connection.cursor() as cursor:
+        statement = f"SELECT l FROM unnest(%s::text[]) AS l WHERE is_lane_due_{queue.source}(l)"  # noqa: S608
+        cursor.execute(statement, [list(lanes)])
+        return [lane for (lane,) in cursor.fetchall()]
 
 
 def _present(source: str) -> str:
@@ -113,8 +125,12 @@ def held_under(queue: Queue, token: UUID, message_ids: Sequence[UUID]) -> list[C
 
 
 def _claimed(cursor: Any) -> list[Claimed]:
+    return _claimed_of(cursor, cursor.fetchall())
+
+
+def _claimed_of(cursor: Any, rows: Sequence[Any]) -> list[Claimed]:
     names = [column.name for column in cursor.description]
-    return [Claimed(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+    return [Claimed(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,9 +110,10 @@ class Work:
         """Claim as a drainer of another process does."""
         claims.admit(self.queue, 1000)
         token, instance = uuid4(), uuid4()
-        rows = claims.claim(
+        found = claims.claim(
             self.queue, instance_id=instance, token=token, limit=limit, per_stream=per_stream, lease=LEASE
         )
+        rows = found or []
         return rows, claims.Held.of(self.queue, token, rows)
 
     def start_and_vanish(self) -> claims.Claimed:

@@ -84,6 +84,21 @@ def test_a_stream_that_is_held_stays_with_the_first_letter_that_holds_it(steps, 
     assert Stream.objects.get().held_by == first
 
 
+def test_a_message_that_is_back_in_its_held_stream_stays_due_when_one_behind_it_dies(steps, sql):
+    ran, deadly = steps
+    send_steps(1, 2, 3)
+    drain()
+    deadly.clear()
+    recover(DeadLetter.objects.get().dead_letter_id, "ann")
+    claims.admit(Queue.named(INBOX), 10)
+    follower = InboxMessage.objects.filter(dead_letter_id=None).earliest("position").message_id
+    move = {"source_id": str(follower), "failure_reason": 99, "cause": "operator", "holds": True}
+    sql("SELECT * FROM move_batch_to_dead_letters('wh_inbox', %s, NULL, 'b')", json.dumps([move]))
+    drain()
+
+    assert ran == [1, 3]
+
+
 def test_a_claim_of_a_stream_is_lost_when_somebody_else_holds_that_stream(steps, sql):
     """Else a message claimed behind the dead one would still run."""
     send_steps(2, 3)

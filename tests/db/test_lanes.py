@@ -4,8 +4,11 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import IntegrityError
 
+from deadletters.models import DeadLetter
 from queues import NewMessage, append_event, handles, projects, publish, send, send_many
+from queues.drainer.lanes import Lanes
 from queues.models import CircuitState, Destination, InboxMessage, OutboxMessage, PauseKind, SourcePause, Stream
 from queues.perspectives import subscribe
 from queues.sql import WORK_TABLES as WORK
@@ -15,6 +18,10 @@ from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, SOURCES, Queue
 
 pytestmark = pytest.mark.django_db
 LEASE = timedelta(seconds=30)
+LEASED = (
+    "INSERT INTO wh_inbox (message_id, message_type, event_data, lease_expiry)"
+    " VALUES (gen_random_uuid(), 'test.A', '1', %s)"
+)
 
 
 def claim(source=INBOX, *, limit=100, per_stream=50, generation="one", lanes=None):
@@ -330,10 +337,53 @@ def test_a_stream_whose_delayed_head_is_deleted_or_made_due_by_hand_is_looked_at
         sql(add, head, stream, "1 day")
         sql(add, uuid.uuid4(), stream, "-1 s")
     claims.admit(Queue.named(queue), 100)
-    assert claim(queue, limit=10) == []
+    assert not claim(queue, limit=10)
 
     sql(f"DELETE FROM {source} WHERE {work_id} = %s", heads[0])
     sql(f"UPDATE {source} SET scheduled_for = now() WHERE {work_id} = %s", heads[1])
     claims.admit(Queue.named(queue), 100)
 
     assert {row.stream_id for row in claim(queue, limit=10)} == set(streams[:2])
+
+
+def test_a_crowd_of_streams_that_are_paused_keeps_nobody_behind_it_waiting(ran, settings):
+    settings.QUEUES = {**settings.QUEUES, "CLAIM_BATCH": 4}
+    pause(PauseKind.TYPE, "test.A")
+    send_many([NewMessage(type="test.A", payload=n, stream=f"a{n}") for n in range(30)])
+    send("test.B", "behind", stream="b")
+    drain()
+
+    assert ran == ["behind"]
+
+
+def test_a_crowd_of_types_that_nobody_handles_leaves_the_others_their_share(ran, settings):
+    settings.QUEUES = {**settings.QUEUES, "CLAIM_BATCH": 50}
+    send_many([NewMessage(type=f"nobody.{n:03}", payload=n) for n in range(200)])
+    send_many([NewMessage(type="test.A", payload=n) for n in range(30)])
+    lanes = Lanes(Queue.named(INBOX))
+
+    assert lanes.due()[0] == "test.A"
+    assert len(lanes.due()) == 21
+    drain()
+    assert (sorted(ran), DeadLetter.objects.count()) == (list(range(30)), 200)
+
+
+@pytest.mark.parametrize("at", ["infinity", "-infinity"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO source_pauses (source, kind, paused_by, until) VALUES ('wh_inbox', 'source', 'ann', %s)",
+        "INSERT INTO source_pauses (source, kind, paused_by, paused_at) VALUES ('wh_inbox', 'source', 'ann', %s)",
+        "INSERT INTO destination_circuits (name, state, opened_at, retry_at) VALUES ('there', 'open', now(), %s)",
+        "INSERT INTO wh_streams (queue, stream_id, due_at) VALUES ('wh_inbox', gen_random_uuid(), %s)",
+        LEASED,
+    ],
+)
+def test_the_database_refuses_times_that_no_reader_knows(sql, statement, at):
+    with pytest.raises(IntegrityError, match="in_calendar"):
+        sql(statement, at)
+
+
+def test_the_database_refuses_a_circuit_in_a_state_that_nobody_knows(sql):
+    with pytest.raises(IntegrityError, match="state_known"):
+        sql("INSERT INTO destination_circuits (name, state, opened_at, retry_at) VALUES ('there', 'x', now(), now())")
