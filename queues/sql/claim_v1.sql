@@ -76,6 +76,7 @@ DECLARE
     v_from text[];
     v_streams uuid[];
     v_holders uuid[];
+    v_kept uuid[];
     v_lapsed uuid[];
     v_rows uuid[];
     v_free uuid[];
@@ -147,10 +148,8 @@ BEGIN
     ) o;
 
     -- Streams of which nothing may run, and empty ones, are let go at once.
-    PERFORM release_streams_{{work}}(p_queue, p_token, ARRAY(
-        SELECT s FROM unnest(v_streams) AS s
-        EXCEPT SELECT w.stream_id FROM {{work}} w WHERE w.{{id}} = ANY (v_rows)
-    ));
+    v_kept := ARRAY(SELECT w.stream_id FROM {{work}} w WHERE w.{{id}} = ANY (v_rows));
+    PERFORM release_streams_{{work}}(p_queue, p_token, ARRAY(SELECT s FROM unnest(v_streams) AS s WHERE s <> ALL (v_kept)));
 
     IF v_lapsed IS NOT NULL THEN
         SELECT array_agg(w.{{id}}), array_agg(w.stream_id) INTO v_started, v_explained
