@@ -107,7 +107,7 @@ def test_the_oldest_is_the_first_that_really_waits_for_a_worker(page, of_each_st
 
     assert inbox.oldest_due_at == InboxMessage.objects.get(pk=of_each_state["returned"]).scheduled_for
     InboxMessage.objects.filter(pk__in=[of_each_state["returned"], of_each_state["lapsed"]]).delete()
-    assert "Nothing waits for a worker." in page.get("/queues/").content.decode()
+    assert "What waits stands behind something else." in page.get("/queues/").content.decode()
 
 
 def test_what_waits_for_a_destination_that_is_down_waits_for_no_worker(page):
