@@ -82,6 +82,7 @@ class DeadLetter(models.Model):
     superseded_by = models.UUIDField(null=True)
     row_version = models.IntegerField(db_default=1)
     current_item_id = models.UUIDField(null=True)
+    original_id = models.UUIDField(null=True)
     recoveries_total = models.IntegerField(db_default=0)
 
     class Meta:

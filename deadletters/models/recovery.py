@@ -95,6 +95,7 @@ class RecoveryRun(models.Model):
     rate_tokens = models.FloatField(db_default=0)
     rate_refilled_at = models.DateTimeField(null=True)
     stop_reason = models.TextField(db_default="")
+    stepped_at = models.DateTimeField(null=True)
     row_version = models.IntegerField(db_default=1)
 
     class Meta:
@@ -146,7 +147,8 @@ class ItemState(models.TextChoices):
 class RecoveryItem(models.Model):
     """One letter of a run as it was when the scope was frozen.
 
-    Sent only if `life` and `row_version` still hold. Without a foreign key to the letter: a purge keeps the report.
+    Sent only if `life` and `row_version` still hold. `is_next`: nothing of its stream goes before it in this run.
+    `delayed_until`: its handler asked for that. Without a foreign key to the letter: a purge keeps the report.
     """
 
     item_id = models.UUIDField(primary_key=True)
@@ -156,12 +158,14 @@ class RecoveryItem(models.Model):
     stream_id = models.UUIDField(null=True)
     state = models.TextField(choices=ItemState, db_default=ItemState.WAITING)
     is_canary = models.BooleanField(db_default=False)
+    is_next = models.BooleanField(db_default=True)
     life = models.IntegerField()
     row_version = models.IntegerField()
     fingerprint = models.CharField(max_length=16, null=True)
     fingerprint_version = models.SmallIntegerField(null=True)
     sent_at = models.DateTimeField(null=True)
     deadline_at = models.DateTimeField(null=True)
+    delayed_until = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     why = models.TextField(db_default="")
 
@@ -183,6 +187,18 @@ class RecoveryItem(models.Model):
         indexes = [
             # The stepper's next items, the totals of a run and its table of items.
             models.Index(name="recovery_items_by_state", fields=["run", "state", "place"]),
+            # The stepper's next items: canaries, then in order; what waits for an earlier one of its stream is not there.
+            models.Index(
+                name="recovery_items_next",
+                fields=["run", "-is_canary", "place"],
+                condition=Q(state=ItemState.WAITING, is_next=True),
+            ),
+            # What follows in a stream when an item has ended.
+            models.Index(
+                name="recovery_items_of_stream",
+                fields=["run", "stream_id", "place"],
+                condition=Q(state=ItemState.WAITING, stream_id__isnull=False),
+            ),
             # Items whose answer is overdue.
             models.Index(name="recovery_items_overdue", fields=["deadline_at"], condition=Q(state=ItemState.SENT)),
             # The runs in which a letter was, on its page.
