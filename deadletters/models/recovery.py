@@ -185,9 +185,9 @@ class RecoveryItem(models.Model):
             ),
         ]
         indexes = [
-            # The stepper's next items, the totals of a run and its table of items.
+            # The totals of a run and its table of items.
             models.Index(name="recovery_items_by_state", fields=["run", "state", "place"]),
-            # The stepper's next items: canaries, then in order; what waits for an earlier one of its stream is not there.
+            # The stepper's next items: canaries, then in order. What waits for one before it in its stream is not there.
             models.Index(
                 name="recovery_items_next",
                 fields=["run", "-is_canary", "place"],

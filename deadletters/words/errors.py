@@ -49,5 +49,17 @@ class BadChange(DeadLettersError):
         self.field, self.problem = field, problem
 
 
+class NoSuchRun(DeadLettersError):
+    """There is no such recovery run."""
+
+
+class BadScope(DeadLettersError):
+    """A run cannot be asked for this; the message says why."""
+
+
+class BadPlan(BadChange):
+    """A run cannot go on this plan; `field` is its part, `problem` says why."""
+
+
 class StaleChange(DeadLettersError):
     """Somebody changed it meanwhile."""
