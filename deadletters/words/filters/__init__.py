@@ -1,6 +1,6 @@
 """The filters of the lists: read from a query string, said back in words and as a query string."""
 
-from deadletters.words.filters.cursors import CountCursor, Cursor, DueCursor, StreamCursor
+from deadletters.words.filters.cursors import CountCursor, Cursor, DueCursor, PlaceCursor, StreamCursor
 from deadletters.words.filters.groups import GROUP_SORTS, GROUP_STATES, GroupFilter
 from deadletters.words.filters.letters import (
     CAUSES,
@@ -19,6 +19,7 @@ from deadletters.words.filters.live import (
     PerspectiveFilter,
     StreamFilter,
 )
+from deadletters.words.filters.runs import ITEM_STATES, RUN_KINDS, RUN_STATES, ItemFilter, RunFilter
 from deadletters.words.filters.subjects import SubjectFilter
 
 __all__ = [
@@ -26,9 +27,12 @@ __all__ = [
     "DISPOSITIONS",
     "GROUP_SORTS",
     "GROUP_STATES",
+    "ITEM_STATES",
     "LIVE_STATES",
     "MAX_TEXT",
     "NOBODY",
+    "RUN_KINDS",
+    "RUN_STATES",
     "SIZES",
     "SOURCES",
     "STATUSES",
@@ -37,10 +41,13 @@ __all__ = [
     "DueCursor",
     "GroupFilter",
     "InboxFilter",
+    "ItemFilter",
     "LetterFilter",
     "LiveFilter",
     "OutboxFilter",
     "PerspectiveFilter",
+    "PlaceCursor",
+    "RunFilter",
     "StreamCursor",
     "StreamFilter",
     "SubjectFilter",

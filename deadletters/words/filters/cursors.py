@@ -85,6 +85,23 @@ class StreamCursor:
         return cls(queue=queue, id=_identity(identity))
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlaceCursor:
+    """The last row of a page that is in the order of a run: its place."""
+
+    place: int
+
+    def __str__(self) -> str:
+        return str(self.place)
+
+    @classmethod
+    def parse(cls, text: str) -> "PlaceCursor":
+        """Read what `str` wrote; raises BadFilter."""
+        if not _POSITION.fullmatch(text) or abs(int(text)) >= 2**63:
+            raise BadFilter(UNREADABLE)
+        return cls(place=int(text))
+
+
 def _written(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):{_TIME}}"
 
