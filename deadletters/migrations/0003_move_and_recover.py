@@ -15,6 +15,14 @@ class Migration(migrations.Migration):
     dependencies = [('deadletters', '0002_fingerprints_and_counts'), ('queues', '0003_engine')]
 
     operations = [
+        run(
+            'policies_v1',
+            folder=HERE,
+            reverse='''
+                DROP FUNCTION cooldown_after(integer, integer, double precision);
+                DROP FUNCTION recovery_policy_of(text, integer);
+            ''',
+        ),
         *of_each_table(
             'move_v1', 'DROP FUNCTION move_{{work}}(jsonb, uuid, text, uuid, boolean, timestamptz)'
         ),
