@@ -9,7 +9,17 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import Group, User
 from django.db import connection
 
-from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, RecoveryStatus
+from deadletters.models import (
+    DeadLetter,
+    DeadLetterDeath,
+    DeadLetterSubject,
+    ItemState,
+    RecoveryItem,
+    RecoveryRun,
+    RecoveryStatus,
+    RunKind,
+    RunState,
+)
 
 PASSWORD = "correct horse battery"
 NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -112,3 +122,46 @@ def _add_subjects(letter: DeadLetter, subjects: Sequence[tuple[str, str]]) -> No
             cursor.execute("SELECT dead_letter_subject_key(%s, %s)", [kind, identity])
             key = cursor.fetchone()[0]
         DeadLetterSubject.objects.create(dead_letter=letter, position=position, type=kind, id=identity, subject_key=key)
+
+
+def a_run(letters: Sequence[DeadLetter] = (), *, states: Sequence[ItemState] = (), **fields: Any) -> RecoveryRun:
+    """Make a recovery run that is ready to start, with the letters as its items; `states`: of the first of them."""
+    made_at = fields.pop("created_at", NOON + timedelta(minutes=next(_minutes)))
+    values = {
+        "kind": RunKind.PERSON,
+        "state": RunState.READY,
+        "scope": {"letters": [str(letter.pk) for letter in letters]},
+        "scope_words": f"{len(letters)} picked letters",
+        "plan": {},
+        "actor": "olga",
+        "frozen_at": made_at,
+        "frozen_count": len(letters),
+        **fields,
+    }
+    if values["state"] in (RunState.FINISHED, RunState.STOPPED):
+        values.setdefault("finished_at", made_at + timedelta(minutes=5))
+    if values["state"] == RunState.FREEZING:
+        values |= {"frozen_at": None, "frozen_count": None}
+    run = RecoveryRun.objects.create(run_id=uuid4(), created_at=made_at, **values)
+    for place, letter in enumerate(letters):
+        an_item(run, letter, place, states[place] if place < len(states) else ItemState.WAITING)
+    return RecoveryRun.objects.get(pk=run.pk)
+
+
+def an_item(
+    run: RecoveryRun, letter: DeadLetter, place: int, state: ItemState = ItemState.WAITING, **fields: Any
+) -> RecoveryItem:
+    """Add a letter to a run, with the times that its state has."""
+    was_sent = state not in (ItemState.WAITING, ItemState.SKIPPED)
+    values = {
+        "life": letter.life,
+        "row_version": letter.row_version,
+        "stream_id": letter.stream_id,
+        "sent_at": run.created_at if was_sent else None,
+        "deadline_at": run.created_at + timedelta(hours=1) if was_sent else None,
+        "ended_at": None if state in (ItemState.WAITING, ItemState.SENT) else run.created_at,
+        **fields,
+    }
+    return RecoveryItem.objects.create(
+        item_id=uuid4(), run=run, dead_letter_id=letter.pk, place=place, state=state, **values
+    )

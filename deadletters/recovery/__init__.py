@@ -1,0 +1,1 @@
+"""Recovery runs: what is brought back, how it is gone about, and what came of every single letter."""
