@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from queues.sending import Receipt, send, send_many
     from queues.words.errors import InvalidMessage, VersionConflict
     from queues.words.failures import Failure, Subject, attribute, attributed, attribution, detail
-    from queues.words.handlers import handles, projects
+    from queues.words.handlers import handles, on_dead_letter, projects
     from queues.words.messages import Message, NewMessage
     from queues.words.outcomes import Delay, Terminal
+    from queues.words.reactions import DeadLetter
 
 _HOMES = {
     "Appended": "queues.perspectives",
+    "DeadLetter": "queues.words.reactions",
     "Delay": "queues.words.outcomes",
     "Failure": "queues.words.failures",
     "InvalidMessage": "queues.words.errors",
@@ -33,6 +35,7 @@ _HOMES = {
     "attribution": "queues.words.failures",
     "detail": "queues.words.failures",
     "handles": "queues.words.handlers",
+    "on_dead_letter": "queues.words.handlers",
     "projects": "queues.words.handlers",
     "publish": "queues.outbox",
     "send": "queues.sending",
@@ -41,6 +44,7 @@ _HOMES = {
 
 __all__ = [
     "Appended",
+    "DeadLetter",
     "Delay",
     "Failure",
     "InvalidMessage",
@@ -56,6 +60,7 @@ __all__ = [
     "attribution",
     "detail",
     "handles",
+    "on_dead_letter",
     "projects",
     "publish",
     "send",

@@ -11,7 +11,7 @@ class QueuesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from queues import checks, perspectives, schedule  # noqa: F401 - registers the checks
+        from queues import checks, perspectives, reactions, schedule  # noqa: F401 - registers the checks
         from queues.conf import conf
         from queues.store import partitions
 
@@ -20,3 +20,4 @@ class QueuesConfig(AppConfig):
         post_migrate.connect(partitions.make_after_migrate, sender=self)
         post_migrate.connect(schedule.make_rows, sender=self)
         post_migrate.connect(perspectives.subscribe_after_migrate, sender=self)
+        post_migrate.connect(reactions.subscribe_after_migrate, sender=self)

@@ -12,7 +12,7 @@ import structlog
 from django.db import DataError, IntegrityError, InterfaceError, OperationalError, connection, transaction
 from kombu.exceptions import OperationalError as BrokerError
 
-from queues import instances, wakeups
+from queues import instances, reactions, wakeups
 from queues.conf import conf, dead_letter_store
 from queues.sending import row_of
 from queues.store import messages
@@ -140,6 +140,7 @@ def _keep(bad: Sequence[Unreceivable]) -> Stored:
     letters = dead_letter_store()
     if letters is not None and new:
         letters.keep(new)
+        reactions.wake()
     elif new:
         messages.insert([_undecoded(one) for one in new])
     for one in new:

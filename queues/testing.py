@@ -1,5 +1,6 @@
-"""For tests of handlers: run one on a payload, apply an event, drain what is due."""
+"""For tests of handlers: run one on a payload, apply an event, react to a death, drain what is due."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,12 @@ from queues.conf import conf
 from queues.drainer import Report
 from queues.drainer import drain as _drain
 from queues.words.errors import QueuesError
+from queues.words.failures import Failure
 from queues.words.handlers import Handler, registry
 from queues.words.messages import Message, MessageMeta, stream_uuid
+from queues.words.outcomes import Cause, FailureReason
 from queues.words.payloads import decode_payload, encode_payload
+from queues.words.reactions import Content, dead_letter_of, reaction_type
 from queues.words.sources import INBOX, PERSPECTIVES
 
 
@@ -36,7 +40,7 @@ def run(
     unless the handler does. Raises NoHandler.
     """
     handler = registry.get(message_type)
-    if handler is None:
+    if handler is None or handler.reacts_to is not None:
         raise NoHandler(f"no handler is registered for {message_type}")
     message = _message(handler, INBOX, message_type, payload, attempts=attempts, delays=delays)
     return handler.function(replace(message, id=message_id or message.id, headers=headers or {}))
@@ -61,6 +65,45 @@ def apply(
     message = _message(projection.handler, PERSPECTIVES, event_type, data)
     meta = replace(message.meta, stream=str(stream), stream_id=stream_uuid(stream), version=version)
     return projection.handler.function(replace(message, headers=headers or {}, meta=meta))
+
+
+def react(
+    message_type: str,
+    payload: Any,
+    *,
+    failure: Failure | None = None,
+    cause: Cause = Cause.BUDGET_SPENT,
+    reason: FailureReason = FailureReason.UNKNOWN,
+    headers: Mapping[str, str] | None = None,
+    deaths: int = 1,
+    attempts: int = 1,
+    delays: int = 0,
+) -> object:
+    """Call what reacts to deaths of the type as a drainer would, for a message that died with this payload.
+
+    failure None: nothing was recorded. attempts, delays: of the reaction itself. Raises what it raises, and NoHandler.
+    """
+    handler = registry.get(reaction_type(message_type))
+    if handler is None or handler.reacts_to is None:
+        raise NoHandler(f"nothing reacts to deaths of {message_type}")
+    encoded = encode_payload(payload, limits=conf().payload_limits())
+    body = Content(
+        event_data=encoded.json, metadata=json.dumps({"headers": dict(headers or {})}), envelope_raw=encoded.raw
+    )
+    told = {
+        "dead_letter_id": str(uuid7()),
+        "source": INBOX,
+        "message_id": str(uuid7()),
+        "type": message_type,
+        "cause": str(cause),
+        "reason": int(reason),
+        "attempts": 1,
+        "deaths": deaths,
+        "generation": conf().generation,
+        "failure": None if failure is None else {"text": failure.text, **(failure.structure() or {})},
+    }
+    message = _message(handler, INBOX, handler.type, told, attempts=attempts, delays=delays)
+    return handler.function(dead_letter_of(message, read=lambda _: body, limits=conf().payload_limits()))
 
 
 def _message(

@@ -1,4 +1,4 @@
-"""What the demo shop's perspectives keep."""
+"""What the demo shop keeps."""
 
 from django.db import models
 
@@ -26,3 +26,13 @@ class CustomerBalance(models.Model):
         constraints = [
             models.CheckConstraint(name="demo_customer_balances_not_negative", condition=models.Q(cents__gte=0))
         ]
+
+
+class FailedOrder(models.Model):
+    """An order whose payment died, until that is made good; written by the reaction to dead payments."""
+
+    order_id = models.TextField(primary_key=True)
+    why = models.TextField()
+
+    class Meta:
+        db_table = "demo_failed_orders"

@@ -39,6 +39,11 @@ class Migration(migrations.Migration):
             """,
         ),
         run(
+            'reactions_v1',
+            folder=HERE,
+            reverse='DROP FUNCTION announce_deaths(uuid[]); DROP FUNCTION dead_letter_told_failure(text, jsonb);',
+        ),
+        run(
             'broker_v1', folder=HERE, reverse='DROP FUNCTION keep_broker_letters(jsonb, bytea[], uuid, text, timestamptz)'
         ),
         *of_each_table('emit_v1', 'DROP FUNCTION emit_{{work}}(wh_dead_letters, timestamptz)'),

@@ -8,7 +8,7 @@ CREATE FUNCTION keep_broker_letters(
     p_now timestamptz DEFAULT clock_timestamp()
 ) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
-    v_kept integer;
+    v_kept uuid[];
 BEGIN
     WITH letters AS (
         INSERT INTO wh_dead_letters AS l (
@@ -37,6 +37,9 @@ BEGIN
                l.error_text, l.error_fingerprint, l.error_fingerprint_version, 0, 0
           FROM letters l
     )
-    SELECT count(*) INTO v_kept FROM letters;
-    RETURN v_kept;
+    SELECT array_agg(l.dead_letter_id) INTO v_kept FROM letters l;
+    IF v_kept IS NOT NULL AND EXISTS (SELECT FROM dead_letter_subscriptions) THEN
+        PERFORM announce_deaths(v_kept);
+    END IF;
+    RETURN coalesce(cardinality(v_kept), 0);
 END $$;

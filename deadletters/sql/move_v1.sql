@@ -159,6 +159,10 @@ BEGIN
         PERFORM let_streams_go(v_given_up, p_now);
     END IF;
     PERFORM write_dead_letter_subjects(v_moved);
+    IF EXISTS (SELECT FROM dead_letter_subscriptions) THEN
+        PERFORM announce_deaths(ARRAY(
+            SELECT m.dead_letter_id FROM jsonb_to_recordset(v_moved) AS m(dead_letter_id uuid)));
+    END IF;
     RETURN QUERY SELECT m.source_id, m.dead_letter_id
       FROM jsonb_to_recordset(v_moved) AS m(source_id uuid, dead_letter_id uuid);
 END $$;

@@ -14,7 +14,14 @@ from deadletters.words.fingerprints import fingerprint
 from queues.conf import conf
 from queues.words.dead_letters import Death, Settlement, Unreceivable
 from queues.words.outcomes import Cause, FailureReason, OutcomeKind
+from queues.words.reactions import Content
 from queues.words.sources import PERSPECTIVES
+
+_READ = """
+SELECT coalesce((c.envelope -> 'event_data')::text, 'null'), c.metadata::text, c.envelope_raw
+  FROM wh_dead_letters l JOIN wh_dead_letters c ON c.dead_letter_id = coalesce(l.superseded_by, l.dead_letter_id)
+ WHERE l.dead_letter_id = %s
+"""
 
 
 class Store:
@@ -54,6 +61,16 @@ class Store:
         letters = DeadLetter.objects.filter(stream_id=stream_id, perspective_name=perspective, superseded_by=None)
         letters = letters.filter(source_table=PERSPECTIVES).exclude(recovery_status=RecoveryStatus.RECOVERED)
         return {UUID(event) for event in letters.values_list(KT("source_row__event_id"), flat=True) if event}
+
+    def read(self, dead_letter_id: UUID) -> Content | None:
+        """Return the body of the letter's message as it is kept now, the current letter's if it was superseded."""
+        with connection.cursor() as cursor:
+            cursor.execute(_READ, [dead_letter_id])
+            row = cursor.fetchone()
+        if row is None:
+            return None
+        event_data, metadata, raw = row
+        return Content(event_data=event_data, metadata=metadata, envelope_raw=None if raw is None else bytes(raw))
 
     def keep(self, unreceivable: Sequence[Unreceivable]) -> None:
         """Write a letter with the source `broker` for each, unless there is one of its id."""

@@ -13,7 +13,7 @@ from deadletters.store.letters import Store, move_by_hand
 from deadletters.triage.actors import actor
 from deadletters.words import access
 from deadletters.words.errors import BadChange, NoSuchMessage
-from queues import wakeups
+from queues import reactions, wakeups
 from queues.models import Source, Stream
 from queues.store import live
 from queues.store.live import Started, Stopped
@@ -81,6 +81,7 @@ def dead_letter(*, source: str, message_id: UUID, user: Any, reason: str) -> Mov
     if letter_id is None:
         raise NoSuchMessage(str(message_id))
     wakeups.wake(source)
+    reactions.wake()
     _record(by, "dead_letter", source, message_id, before, {}, said, dead_letter_id=letter_id)
     return Moved(dead_letter_id=letter_id)
 

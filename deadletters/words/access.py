@@ -9,6 +9,7 @@ PURGE = "deadletters.purge"
 
 VIEW_QUEUES = (
     "queues.view_arrival",
+    "queues.view_deadlettersubscription",
     "queues.view_deliverylogentry",
     "queues.view_destination",
     "queues.view_flowdelta",

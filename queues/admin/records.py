@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from queues.admin.reading import MAX_LINE, MAX_TEXT, ReadingAdmin, masked, table
 from queues.models import (
     Arrival,
+    DeadLetterSubscription,
     DeliveryLogEntry,
     Destination,
     FlowDelta,
@@ -130,3 +131,10 @@ class PerspectiveSubscriptionAdmin(ReadingAdmin):
     searched = ("event_type",)
     ordering = ("perspective_name", "event_type")
     list_display = ("perspective_name", "event_type", "created_at")
+
+
+@admin.register(DeadLetterSubscription)
+class DeadLetterSubscriptionAdmin(ReadingAdmin):
+    searched = ("message_type",)
+    ordering = ("message_type",)
+    list_display = ("message_type", "created_at")

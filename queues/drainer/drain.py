@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import structlog
 
-from queues import instances, perspectives
+from queues import instances, perspectives, reactions
 from queues.conf import conf
 from queues.drainer.batch import Batch
 from queues.drainer.lanes import Lanes
@@ -25,7 +25,7 @@ from queues.runfile import RunFile
 from queues.store import claims
 from queues.store.claims import Claimed
 from queues.words.outcomes import OutcomeKind
-from queues.words.sources import PERSPECTIVES, SOURCES
+from queues.words.sources import INBOX, PERSPECTIVES, SOURCES
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +59,8 @@ def drain(
     sweep(conf().run_dir)
     if source == PERSPECTIVES:
         perspectives.subscribe()
+    if source == INBOX:
+        reactions.subscribe()
     counts: Counter[OutcomeKind] = Counter()
     with _ALONE:
         if not place.take():

@@ -10,7 +10,7 @@ import structlog
 from django.db import Error as DatabaseError
 from django.db import transaction
 
-from queues import instances
+from queues import instances, reactions
 from queues.conf import conf, dead_letter_store
 from queues.drainer.runs import Result
 from queues.store.claims import Claimed, Held
@@ -72,6 +72,7 @@ def _move_once(dead: Sequence[Result], source: str, token: UUID) -> None:
     moved = store.move([_death(result, source, token) for result in dead])
     if any(moved.get(result.turn.row.message_id) is None for result in dead):
         raise ClaimLost
+    reactions.wake()
     for result in dead:
         row = result.turn.row
         log.info(

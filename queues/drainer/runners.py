@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from queues import outbox, perspectives
+from queues import outbox, perspectives, reactions
 from queues.conf import conf
 from queues.drainer.turns import Runner, Turn, Work
 from queues.store.bodies import Body
@@ -60,7 +60,8 @@ def _runner(queue: Queue, handler: Handler, prepare: Any) -> Runner:
 
 
 def _handle(handler: Handler, turn: Turn, body: Body) -> Work:
-    return partial(handler.function, _message(turn, body))
+    message = _message(turn, body)
+    return partial(handler.function, message if handler.reacts_to is None else reactions.dead_letter_of(message))
 
 
 def _apply(projection: Projection, turn: Turn, body: Body) -> Work:

@@ -237,6 +237,19 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='DeadLetterSubscription',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('message_type', models.CharField(max_length=488)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                'verbose_name': 'dead letter subscription',
+                'db_table': 'dead_letter_subscriptions',
+                'constraints': [models.UniqueConstraint(fields=('message_type',), name='dead_letter_subscriptions_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='PerspectiveSubscription',
             fields=[
                 ('id', models.BigAutoField(primary_key=True, serialize=False)),

@@ -1,7 +1,7 @@
 """The tables of the queues."""
 
 from queues.models.controls import CircuitState, Destination, PauseKind, SourcePause
-from queues.models.events import PerspectiveCursor, PerspectiveSubscription, StoredEvent
+from queues.models.events import DeadLetterSubscription, PerspectiveCursor, PerspectiveSubscription, StoredEvent
 from queues.models.flows import FlowDelta, FlowTotal
 from queues.models.records import DeliveryLogEntry, SeenMessage, ServiceInstance
 from queues.models.streams import Arrival, Stream
@@ -10,6 +10,7 @@ from queues.models.work import InboxMessage, MessageRow, OutboxMessage, Perspect
 __all__ = [
     "Arrival",
     "CircuitState",
+    "DeadLetterSubscription",
     "DeliveryLogEntry",
     "Destination",
     "FlowDelta",

@@ -1,10 +1,11 @@
-"""Events that were appended, who projects them, and how far each projection is."""
+"""Events that were appended, who projects them and how far, and who reacts to deaths."""
 
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from queues.models.fields import JSONTextField, in_calendar
+from queues.words.reactions import MAX_REACTED_TYPE
 
 
 class StoredEvent(models.Model):
@@ -78,4 +79,23 @@ class PerspectiveSubscription(models.Model):
         constraints = [
             # An append's "which perspectives apply this type?"
             models.UniqueConstraint(name="perspective_subscriptions_once", fields=["event_type", "perspective_name"]),
+        ]
+
+
+class DeadLetterSubscription(models.Model):
+    """ "Somebody reacts to deaths of this type."
+
+    Rows and not code, read at each move: whoever moves a message, in any language, tells those who react.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    message_type = models.CharField(max_length=MAX_REACTED_TYPE)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "dead_letter_subscriptions"
+        verbose_name = "dead letter subscription"
+        constraints = [
+            # A move's "does anybody react to this type?"
+            models.UniqueConstraint(name="dead_letter_subscriptions_once", fields=["message_type"]),
         ]

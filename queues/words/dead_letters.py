@@ -8,6 +8,7 @@ from uuid import UUID
 
 from queues.words.failures import Failure
 from queues.words.outcomes import Cause, FailureReason, OutcomeKind
+from queues.words.reactions import Content
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,10 @@ class DeadLetterStore(Protocol):
 
     def is_dead(self, source: str, source_ids: Sequence[UUID]) -> set[UUID]:
         """Return which of these messages have a letter that is not recovered."""
+        ...
+
+    def read(self, dead_letter_id: UUID) -> Content | None:
+        """Return the body of the letter's message as it is kept now; None = there is no such letter (any more)."""
         ...
 
     def keep(self, unreceivable: Sequence[Unreceivable]) -> None:

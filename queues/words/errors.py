@@ -38,6 +38,10 @@ class Unhandled(QueuesError):
     """No code of this process runs the message."""
 
 
+class LetterGone(QueuesError):
+    """The dead letter is not there any more: it was purged."""
+
+
 class EventMissing(QueuesError):
     """The event is not in the event store."""
 

@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from queues.words.errors import HandlerConflict, InvalidSetting
 from queues.words.messages import MAX_TYPE, Message
 from queues.words.outcomes import Budget
+from queues.words.reactions import MAX_REACTED_TYPE, DeadLetter, reaction_type
 
 
 class Unset(Enum):
@@ -34,19 +35,21 @@ class AfterDeath(StrEnum):
 
 
 F = TypeVar("F", bound=Callable[[Message], object])
+R = TypeVar("R", bound=Callable[[DeadLetter], object])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Handler:
-    """What runs for a message type, and within which bounds."""
+    """What runs for a message type, and within which bounds. `reacts_to`: it gets dead letters of this type instead."""
 
     type: str
-    function: Callable[[Message], object]
+    function: Callable[[Any], object]
     max_attempts: Cap = UNSET
     max_delays: Cap = UNSET
     time_limit: timedelta | None = None
     atomic: bool = True
     after_death: AfterDeath = AfterDeath.CONTINUE
+    reacts_to: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, str) or not 1 <= len(self.type) <= MAX_TYPE:
@@ -122,6 +125,10 @@ class Registry:
     def types(self) -> tuple[str, ...]:
         return tuple(sorted(self._handlers))
 
+    def reacted_types(self) -> tuple[str, ...]:
+        """Return the types whose deaths somebody reacts to."""
+        return tuple(sorted(known.reacts_to for known in self._handlers.values() if known.reacts_to is not None))
+
     def add_projection(self, projection: Projection) -> None:
         """Register a projection; raises HandlerConflict when another function has the perspective."""
         name, handler = projection.perspective, projection.handler
@@ -191,6 +198,40 @@ def _policy(name: str) -> AfterDeath:
         return AfterDeath(name)
     except ValueError:
         raise InvalidSetting("after_death", name, "continue or hold") from None
+
+
+def on_dead_letter(
+    message_type: str,
+    *,
+    max_attempts: Cap = UNSET,
+    max_delays: Cap = UNSET,
+    time_limit: float | None = None,
+    atomic: bool = True,
+) -> Callable[[R], R]:
+    """Register the decorated function as the one that reacts to deaths of messages of a type; it is returned unchanged.
+
+    It gets a `DeadLetter` for each death, whoever moved the message. The reaction is an ordinary message of the
+    inbox, of the type "dead_letter:" and the dead one's, stored in the transaction of the move; it has no stream. The
+    other arguments are those of `handles`. A reaction that dies is a dead letter, to which nothing reacts unless
+    somebody registers for its type.
+    """
+    if not isinstance(message_type, str) or not 1 <= len(message_type) <= MAX_REACTED_TYPE:
+        raise InvalidSetting("type", message_type, f"text of 1 to {MAX_REACTED_TYPE} characters")
+
+    def register(function: R) -> R:
+        handler = Handler(
+            type=reaction_type(message_type),
+            function=function,
+            max_attempts=max_attempts,
+            max_delays=max_delays,
+            time_limit=_limit(time_limit),
+            atomic=atomic,
+            reacts_to=message_type,
+        )
+        registry.add(handler)
+        return function
+
+    return register
 
 
 def projects(

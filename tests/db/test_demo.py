@@ -11,7 +11,7 @@ from django.db import connection
 
 from deadletters.demo import weather
 from deadletters.demo.handlers import pictures
-from deadletters.demo.models import CustomerBalance, OrderTotal
+from deadletters.demo.models import CustomerBalance, FailedOrder, OrderTotal
 from deadletters.demo.orders import FATES, orders
 from deadletters.models import DeadLetter
 from queues import send
@@ -169,3 +169,13 @@ def test_every_fate_comes_within_one_round() -> None:
 
 def test_the_same_seed_gives_the_same_orders() -> None:
     assert list(islice(orders(7), 50)) == list(islice(orders(7), 50))
+
+
+def test_an_order_is_failed_while_its_payment_is_dead():
+    declined = next(order for order in orders(1) if order["fate"] == "declined")
+    run_all([declined])
+    assert FailedOrder.objects.get().why.endswith("51 insufficient funds")
+
+    send("shop.ChargeCard", {**declined, "cents": 1, "fate": "fine"})
+    settle()
+    assert not FailedOrder.objects.exists()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from queues import Terminal, handles, projects
-from queues.testing import NoHandler, apply, run
+from queues import Failure, Subject, Terminal, handles, on_dead_letter, projects
+from queues.testing import NoHandler, apply, react, run
 from queues.words.handlers import registry
 from queues.words.messages import stream_uuid
 
@@ -52,3 +52,22 @@ def test_apply_refuses_an_event_that_no_projection_applies(asked):
 def test_run_refuses_a_type_without_a_handler():
     with pytest.raises(NoHandler):
         run("test.Nobody", None)
+
+
+def test_react_hands_over_a_dead_letter_with_its_payload_and_failure():
+    on_dead_letter("test.Pay")(lambda letter: letter)
+
+    failure = Failure(message="no", subjects=(Subject("order", "42"),), detail={"a": 1})
+    letter = react("test.Pay", {"n": 1.50}, failure=failure, cause="terminal", headers={"a": "b"}, delays=2)
+
+    assert (letter.payload, letter.headers, letter.type) == ({"n": 1.5}, {"a": "b"}, "test.Pay")
+    assert (letter.failure, letter.cause, letter.meta.delays) == (failure, "terminal", 2)
+    assert react("test.Pay", None).failure is None
+
+
+@pytest.mark.parametrize("call", [lambda: react("test.Nobody", {}), lambda: run("dead_letter:test.Pay", {})])
+def test_what_nothing_reacts_to_and_a_reaction_run_as_a_handler_are_refused(call):
+    on_dead_letter("test.Pay")(lambda letter: letter)
+
+    with pytest.raises(NoHandler):
+        call()

@@ -28,6 +28,7 @@ from deadletters.models import (
 from deadletters.store.audit import Actor, record
 from queues.models import (
     Arrival,
+    DeadLetterSubscription,
     DeliveryLogEntry,
     Destination,
     FlowDelta,
@@ -129,6 +130,7 @@ def _of_the_queues() -> dict[type[Model], Any]:
         FlowTotal: FlowTotal.objects.create(source="wh_inbox").pk,
         Destination: Destination.objects.create(name="broker", last_error=FAULT).pk,
         PerspectiveSubscription: subscription.pk,
+        DeadLetterSubscription: DeadLetterSubscription.objects.create(message_type="shop.Placed").pk,
         SourcePause: SourcePause.objects.create(source="wh_inbox", kind="source", paused_by="lea").pk,
     }
     sql("UPDATE wh_event_store SET event_data = %s::jsonb, metadata = %s::jsonb, scope = %s::jsonb", DEEP, DEEP, DEEP)

@@ -4,7 +4,19 @@ from datetime import timedelta
 from typing import Any
 
 from deadletters.demo.handlers.about import about, stream_of
-from queues import Delay, Message, Subject, Terminal, append_event, attributed, handles, send
+from deadletters.demo.models import FailedOrder
+from queues import (
+    DeadLetter,
+    Delay,
+    Message,
+    Subject,
+    Terminal,
+    append_event,
+    attributed,
+    handles,
+    on_dead_letter,
+    send,
+)
 
 
 class CardDeclined(Exception):
@@ -27,8 +39,18 @@ def charge_card(message: Message) -> None:
         _digits(payment)
         paid = {"customer": payment["customer"], "order_id": payment["order_id"], "cents": payment["cents"]}
         append_event(f"customer-{payment['customer']}-{payment_id}", "shop.PaymentReceived", _as_told(paid, payment))
+    FailedOrder.objects.filter(order_id=payment["order_id"]).delete()
     for message_type in ("shop.CalculateTax", "shop.ReserveStock"):
         send(message_type, payment, stream=stream_of(payment))
+
+
+@on_dead_letter("shop.ChargeCard")
+def fail_order(letter: DeadLetter) -> None:
+    """Mark the orders that the dead payment was about as failed; a payment that is charged after all clears it."""
+    why = letter.failure.message if letter.failure else "no reason was recorded"
+    about_orders = letter.failure.ids("order") if letter.failure else ()
+    for order_id in about_orders or (letter.payload["order_id"],):
+        FailedOrder.objects.update_or_create(order_id=order_id, defaults={"why": why})
 
 
 def _ask_bank(payment: dict[str, Any]) -> None:

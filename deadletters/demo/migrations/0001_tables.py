@@ -23,6 +23,16 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='FailedOrder',
+            fields=[
+                ('order_id', models.TextField(primary_key=True, serialize=False)),
+                ('why', models.TextField()),
+            ],
+            options={
+                'db_table': 'demo_failed_orders',
+            },
+        ),
+        migrations.CreateModel(
             name='OrderTotal',
             fields=[
                 ('order_id', models.TextField(primary_key=True, serialize=False)),

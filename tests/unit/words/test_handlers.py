@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from queues.words.errors import HandlerConflict, InvalidSetting
-from queues.words.handlers import AfterDeath, Handler, Projection, Registry, handles, projects, registry
+from queues.words.handlers import AfterDeath, Handler, Projection, Registry, handles, on_dead_letter, projects, registry
 from queues.words.messages import Message
 from queues.words.outcomes import Budget
+from queues.words.reactions import DeadLetter
 
 
 def first(message: Message) -> None: ...
@@ -198,3 +199,26 @@ def test_scratch_forgets_projections_too() -> None:
         own.add_projection(Projection(handler=Handler(type="gone", function=first), event_types=("a",)))
 
     assert own.projections() == ()
+
+
+def reconcile(letter: DeadLetter) -> None: ...
+
+
+def reconcile_too(letter: DeadLetter) -> None: ...
+
+
+def test_a_second_reaction_to_a_type_is_refused_and_the_first_stays(scratch: Registry) -> None:
+    assert on_dead_letter("test.Pay")(reconcile) is reconcile
+    with pytest.raises(HandlerConflict, match=r"dead_letter:test\.Pay"):
+        on_dead_letter("test.Pay")(reconcile_too)
+
+    handler = scratch.get("dead_letter:test.Pay")
+    assert handler is not None
+    assert handler.function is reconcile
+    assert "test.Pay" in scratch.reacted_types()
+
+
+@pytest.mark.parametrize("message_type", ["", "x" * 489, None])
+def test_a_reaction_to_a_type_that_no_message_can_tell_of_is_refused(message_type: Any) -> None:
+    with pytest.raises(InvalidSetting, match="type"):
+        on_dead_letter(message_type)
