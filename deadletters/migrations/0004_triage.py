@@ -1,4 +1,4 @@
-"""Dispositions, in SQL."""
+"""Dispositions, edits and purges, in SQL."""
 
 from django.db import migrations
 
@@ -19,4 +19,13 @@ class Migration(migrations.Migration):
                 DROP FUNCTION let_stream_of_letter_go(wh_dead_letters);
             ''',
         ),
+        run(
+            'edits_v1',
+            folder=HERE,
+            reverse='''
+                DROP FUNCTION edit_dead_letter(
+                    uuid, integer, jsonb, bytea, integer, integer, text, text, integer, timestamptz);
+            ''',
+        ),
+        run('purge_v1', folder=HERE, reverse='DROP FUNCTION purge_dead_letters(uuid[], boolean, timestamptz)'),
     ]

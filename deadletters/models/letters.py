@@ -36,6 +36,8 @@ class DeadLetter(models.Model):
 
     Written by the SQL function `move_to_dead_letters`; a message that dies again re-opens its letter
     (`deaths` + 1). `source_row` is the work row without its bodies, so that a recovery rebuilds it whole.
+    `edited_version` is the payload version that it holds, NULL = it was never edited; `original_id` is the id that its
+    message had before it was sent under another one, with an edited payload.
     """
 
     dead_letter_id = models.UUIDField(primary_key=True)
@@ -83,6 +85,7 @@ class DeadLetter(models.Model):
     row_version = models.IntegerField(db_default=1)
     current_item_id = models.UUIDField(null=True)
     original_id = models.UUIDField(null=True)
+    edited_version = models.IntegerField(null=True)
     recoveries_total = models.IntegerField(db_default=0)
 
     class Meta:
@@ -168,6 +171,12 @@ class DeadLetter(models.Model):
                 fields=["next_recovery_at", "dead_letter_id"],
                 condition=Q(recovery_status=0, next_recovery_at__isnull=False, superseded_by=None),
             ),
+            # What became of an id that was edited: the search for an id, and "is it dead?" of the deduplication.
+            models.Index(
+                name="wh_dead_letters_by_original_id",
+                fields=["original_id"],
+                condition=Q(original_id__isnull=False),
+            ),
             # Letters of movers without version 2, until the re-fingerprinting has looked at them.
             models.Index(
                 name="wh_dead_letters_refingerprint",
@@ -181,13 +190,19 @@ class DeadLetter(models.Model):
 
 
 class DeadLetterPayload(models.Model):
-    """A payload version of a dead letter: 1 is the original, kept when the first edit is made."""
+    """A payload version of a dead letter: 1 is the original, kept when the first edit is made.
+
+    The one with the highest number is what the letter holds. `message_id` is the id under which it is sent: another
+    content has another id, so that whoever knows the original's does not take it for that.
+    """
 
     pk = models.CompositePrimaryKey("dead_letter_id", "version")
     dead_letter = models.ForeignKey(DeadLetter, models.CASCADE, db_index=False, related_name="payloads")
     version = models.IntegerField()
     envelope = JSONTextField()
     envelope_raw = models.BinaryField(null=True)
+    envelope_bytes = models.IntegerField(null=True)
+    message_id = models.UUIDField()
     edited_by = models.TextField(null=True)
     reason = models.TextField(db_default="")
     at = models.DateTimeField(db_default=Now())

@@ -21,7 +21,14 @@ def describe(action: OperatorAction) -> str:
     if action.action == "triage" and after:
         changes = (f"{_name(key)}: {_shown(key, before.get(key))} → {_shown(key, after[key])}" for key in after)
         return f"Changed {', '.join(changes)}"
+    if action.action in ("edit", "restore"):
+        return _of_payload(action.action, before, after)
     return _of_queues(action.action, before, after) or f"Action: {action.action}"
+
+
+def _of_payload(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    did = f"Restored version {after.get('restored')} of" if action == "restore" else "Edited"
+    return f"{did} the payload: version {before.get('version')} → {after.get('version')}"
 
 
 def _of_queues(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -36,6 +43,7 @@ def _of_queues(action: str, before: Mapping[str, Any], after: Mapping[str, Any])
         "pause": f"Paused {paused}",
         "change_pause": f"Changed the pause of {paused}",
         "resume": f"Resumed {paused}",
+        "purge": "Purged it",
         "try_destination": f"Had {after.get('destination', '')} tried",
     }.get(action, "")
 

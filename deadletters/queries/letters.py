@@ -185,14 +185,18 @@ def _looked_through(letters: QuerySet[DeadLetter], filters: LetterFilter) -> Que
     if filters.payload:
         letters = letters.filter(dead_letter_id__in=payloads.ids_with(letters, filters.payload))
     if filters.exact_id is not None:
-        wanted = filters.exact_id
-        return letters.filter(*conditions, Q(dead_letter_id=wanted) | Q(source_id=wanted) | Q(stream_id=wanted))
+        return letters.filter(*conditions, _has_id(filters.exact_id))
     if filters.q:
         conditions.append(Q(error_line__icontains=filters.q) | Q(message_type__icontains=filters.q))
     if not conditions:
         return letters
     newest = letters.order_by(*ORDER).values("dead_letter_id")[:SEARCHED]
     return DeadLetter.objects.filter(*conditions, dead_letter_id__in=newest)
+
+
+def _has_id(wanted: UUID) -> Q:
+    of_message = Q(source_id=wanted) | Q(original_id=wanted)
+    return Q(dead_letter_id=wanted) | of_message | Q(stream_id=wanted)
 
 
 def _unindexed(filters: LetterFilter) -> list[Q]:

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db.models import F, Q
 
 from deadletters.models import DeadLetter, DeadLetterDeath, Note, OperatorAction
+from deadletters.queries import versions
 from deadletters.queries.actions import describe
 from queues.models import DeliveryLogEntry
 
@@ -38,9 +39,10 @@ class Timeline:
 
 def of(letter: DeadLetter, deaths: Sequence[DeadLetterDeath], notes: Sequence[Note]) -> Timeline:
     """Return the events of a letter, the newest first."""
-    log = DeliveryLogEntry.objects.filter(message_id=letter.source_id).defer("failure_detail")
+    ids = versions.message_ids_of(letter)
+    log = DeliveryLogEntry.objects.filter(message_id__in=ids).defer("failure_detail")
     runs = list(log.order_by("-logged_at", "-id")[: LIMIT + 1])
-    about = Q(dead_letter_id=letter.dead_letter_id) | Q(message_id=letter.source_id)
+    about = Q(dead_letter_id=letter.dead_letter_id) | Q(message_id__in=ids)
     actions = OperatorAction.objects.filter(about).exclude(action="note")
     events = [
         *(_run(entry) for entry in runs[:LIMIT]),

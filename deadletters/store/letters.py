@@ -86,9 +86,12 @@ class Store:
             )
 
     def is_dead(self, source: str, source_ids: Sequence[UUID]) -> set[UUID]:
-        """Return which of these messages have a letter that is not recovered."""
-        letters = DeadLetter.objects.filter(source_table=source, source_id__in=source_ids, superseded_by=None)
-        return set(letters.exclude(recovery_status=RecoveryStatus.RECOVERED).values_list("source_id", flat=True))
+        """Return which of these messages have a letter that is not recovered, also one that was edited since."""
+        current = DeadLetter.objects.filter(source_table=source, superseded_by=None)
+        dead = current.exclude(recovery_status=RecoveryStatus.RECOVERED)
+        by_id = dead.filter(source_id__in=source_ids).values_list("source_id", flat=True)
+        by_original_id = dead.filter(original_id__in=source_ids).values_list("original_id", flat=True)
+        return {*by_id, *(original for original in by_original_id if original is not None)}
 
 
 def move_by_hand(source: str, source_id: UUID, *, reason: int | None, error: str, holds: bool | None) -> UUID | None:

@@ -4,16 +4,19 @@ Each call checks the permission, changes the row and writes one operator action,
 """
 
 from deadletters.triage.changes import Changed
+from deadletters.triage.edits import edit, restore
 from deadletters.triage.groups import change_group
 from deadletters.triage.letters import Recovery, change_letter, recover
 from deadletters.triage.live import Moved, dead_letter, let_stream_go, run_now, stop
 from deadletters.triage.notes import MAX_NOTE, add_note
 from deadletters.triage.pauses import change_pause, check_pause, pause, resume, try_destination
+from deadletters.triage.purges import Purge, purge
 
 __all__ = [
     "MAX_NOTE",
     "Changed",
     "Moved",
+    "Purge",
     "Recovery",
     "add_note",
     "change_group",
@@ -21,9 +24,12 @@ __all__ = [
     "change_pause",
     "check_pause",
     "dead_letter",
+    "edit",
     "let_stream_go",
     "pause",
+    "purge",
     "recover",
+    "restore",
     "resume",
     "run_now",
     "stop",

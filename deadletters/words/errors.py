@@ -17,6 +17,13 @@ class NoSuchLetter(DeadLettersError):
     """There is no such dead letter."""
 
 
+class NoSuchVersion(DeadLettersError):
+    """A letter's payload has no such version."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"There is no version {version:,}.")
+
+
 class NoSuchGroup(DeadLettersError):
     """There is no such failure group."""
 
