@@ -76,9 +76,11 @@ def text_of(dead_letter_id: UUID, version: int) -> str:
 
 def size_of(dead_letter_id: UUID, version: int | None = None) -> int:
     """Return about how many bytes a payload has, without reading it: the letter's, or that of a version; 0 = none."""
-    statement, key = (_SIZE, [dead_letter_id]) if version is None else (_VERSION_SIZE, [dead_letter_id, version])
     with connection.cursor() as cursor:
-        cursor.execute(statement, key)
+        if version is None:
+            cursor.execute(_SIZE, [dead_letter_id])
+        else:
+            cursor.execute(_VERSION_SIZE, [dead_letter_id, version])
         row = cursor.fetchone()
     return int(row[0] or 0) if row else 0
 
