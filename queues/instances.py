@@ -14,6 +14,7 @@ it has been silent for INSTANCE_TIMEOUT_SECONDS its types count as handled, so t
 
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -27,7 +28,7 @@ from uuid_utils.compat import uuid7
 from queues.conf import conf
 from queues.models import ServiceInstance
 from queues.store import presence
-from queues.store.presence import Process, Running
+from queues.store.presence import Build, Process, Running
 from queues.words.handlers import registry
 
 
@@ -106,6 +107,11 @@ def is_handled_somewhere(message_type: str, perspective: str | None = None) -> b
     if perspective is None:
         return _live().filter(metadata__types__contains=[message_type]).exists()
     return _live().filter(metadata__perspectives__contains={perspective: [message_type]}).exists()
+
+
+def live_builds() -> Sequence[Build]:
+    """Return the builds that live processes run, by service and name."""
+    return presence.builds(conf().instance_timeout_seconds)
 
 
 def forget_the_dead() -> None:

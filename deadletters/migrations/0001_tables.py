@@ -162,6 +162,7 @@ class Migration(migrations.Migration):
                 ('service', models.CharField(max_length=200)),
                 ('build', models.CharField(max_length=200)),
                 ('types', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), db_default=models.Value([], django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), size=None)), size=None)),
+                ('perspectives', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), db_default=models.Value([], django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), size=None)), size=None)),
                 ('first_seen_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('last_seen_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('replay_begun_at', models.DateTimeField(null=True)),
@@ -296,7 +297,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'recovery run',
                 'db_table': 'recovery_runs',
-                'indexes': [models.Index(fields=['-created_at', '-run_id'], name='recovery_runs_newest'), models.Index(condition=models.Q(('state__in', ['freezing', 'ready', 'running'])), fields=['starts_at', 'run_id'], name='recovery_runs_open'), models.Index(fields=['group_id', '-created_at'], name='recovery_runs_of_group')],
+                'indexes': [models.Index(fields=['-created_at', '-run_id'], name='recovery_runs_newest'), models.Index(condition=models.Q(('state__in', ['freezing', 'ready', 'running'])), fields=['starts_at', 'run_id'], name='recovery_runs_open'), models.Index(fields=['group_id', '-created_at'], name='recovery_runs_of_group'), models.Index(condition=models.Q(('kind', 'replay')), fields=['generation'], name='recovery_runs_of_build')],
                 'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('frozen_at', None), ('frozen_count', None)), models.Q(('frozen_at__isnull', False), ('frozen_count__gte', 0)), _connector='OR'), name='recovery_runs_frozen_has_count'), models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['stopped', 'finished']), _negated=True), ('finished_at__isnull', False), _connector='OR'), name='recovery_runs_ended_has_time'), models.UniqueConstraint(condition=models.Q(('kind', 'replay')), fields=('group_id', 'generation'), name='recovery_runs_one_replay')],
             },
         ),

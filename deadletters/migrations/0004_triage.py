@@ -28,4 +28,15 @@ class Migration(migrations.Migration):
             ''',
         ),
         run('purge_v1', folder=HERE, reverse='DROP FUNCTION purge_dead_letters(uuid[], boolean, timestamptz)'),
+        run(
+            'replays_v1',
+            folder=HERE,
+            reverse='''
+                DROP FUNCTION generations_to_replay(bigint[]);
+                DROP FUNCTION register_generations(jsonb, timestamptz);
+                DROP FUNCTION fixed_groups_to_replay(text, integer, timestamptz);
+                DROP FUNCTION groups_to_replay(text, uuid, integer, timestamptz);
+                DROP FUNCTION replayable_dead_letters(uuid, text, timestamptz);
+            ''',
+        ),
     ]

@@ -126,6 +126,8 @@ class RecoveryRun(models.Model):
             ),
             # What was tried on a group before.
             models.Index(name="recovery_runs_of_group", fields=["group_id", "-created_at"]),
+            # What a build replayed.
+            models.Index(name="recovery_runs_of_build", fields=["generation"], condition=Q(kind=RunKind.REPLAY)),
         ]
 
     def __str__(self) -> str:
@@ -207,12 +209,16 @@ class RecoveryItem(models.Model):
 
 
 class Generation(models.Model):
-    """One build of one service, registered by the first worker that reports it."""
+    """One build of one service, registered when a worker reports it; with the types and perspectives that it handles.
+
+    `replay_ended_at` without `replay_begun_at`: there was nothing to replay.
+    """
 
     id = models.BigAutoField(primary_key=True)
     service = models.CharField(max_length=200)
     build = models.CharField(max_length=200)
     types = ArrayField(models.TextField(), db_default=models.Value([], ArrayField(models.TextField())))
+    perspectives = ArrayField(models.TextField(), db_default=models.Value([], ArrayField(models.TextField())))
     first_seen_at = models.DateTimeField(db_default=Now())
     last_seen_at = models.DateTimeField(db_default=Now())
     replay_begun_at = models.DateTimeField(null=True)

@@ -68,5 +68,13 @@ class BadPlan(BadChange):
     """A run cannot go on this plan; `field` is its part, `problem` says why."""
 
 
+class BadBuild(DeadLettersError):
+    """A build without a name that can be kept was reported."""
+
+    def __init__(self, service: str, problem: str) -> None:
+        super().__init__(f"The build that {service} reports {problem}.")
+        self.service, self.problem = service, problem
+
+
 class StaleChange(DeadLettersError):
     """Somebody changed it meanwhile."""

@@ -1,7 +1,7 @@
 """Rows of `wh_service_instances`: what a process says about itself. Only the database clock tells how old it is."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +76,52 @@ def bury(instance_id: UUID) -> None:
             "UPDATE wh_service_instances SET metadata = metadata || %s::jsonb WHERE instance_id = %s",
             [json.dumps(IDLE), instance_id],
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """What live processes of one service and build handle, together; `name` None: one reports none."""
+
+    service: str
+    name: str | None
+    types: Sequence[str]
+    perspectives: Sequence[str]
+
+
+_BUILDS = """
+WITH live AS MATERIALIZED (
+    SELECT service_name AS service, metadata,
+           CASE jsonb_typeof(metadata -> 'generation') WHEN 'string' THEN metadata ->> 'generation' END AS name
+      FROM wh_service_instances
+     WHERE last_heartbeat_at > clock_timestamp() - %s * interval '1 second'
+), handled AS (
+    SELECT l.service, l.name, t.type, NULL AS perspective FROM live l
+     CROSS JOIN LATERAL jsonb_array_elements_text(
+           CASE jsonb_typeof(l.metadata -> 'types') WHEN 'array' THEN l.metadata -> 'types' ELSE '[]' END) AS t(type)
+     UNION ALL
+    SELECT l.service, l.name, NULL, p.perspective FROM live l
+     CROSS JOIN LATERAL jsonb_object_keys(
+           CASE jsonb_typeof(l.metadata -> 'perspectives') WHEN 'object' THEN l.metadata -> 'perspectives'
+                ELSE '{}' END) AS p(perspective)
+     UNION ALL
+    SELECT l.service, l.name, NULL, NULL FROM live l
+)
+SELECT service, name, coalesce(array_agg(DISTINCT type) FILTER (WHERE type IS NOT NULL), '{}') AS types,
+       coalesce(array_agg(DISTINCT perspective) FILTER (WHERE perspective IS NOT NULL), '{}') AS perspectives
+  FROM handled
+ GROUP BY service, name
+ ORDER BY service, name
+"""
+
+
+def builds(silent_seconds: float) -> Sequence[Build]:
+    """Return the builds of processes whose last heartbeat is younger."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BUILDS, [silent_seconds])
+        return [
+            Build(service=service, name=name, types=types, perspectives=perspectives)
+            for service, name, types, perspectives in cursor.fetchall()
+        ]
 
 
 @contextmanager

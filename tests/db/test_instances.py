@@ -237,3 +237,23 @@ def test_a_heartbeat_does_not_wait_for_the_transaction_in_which_somebody_drains(
     assert not thread.is_alive()
     # the process's row is not committed, so that the insert waits for its fate
     assert caught == ["55P03"]
+
+
+@pytest.mark.django_db
+def test_the_builds_of_live_processes_are_told_with_all_that_they_handle(sql):
+    def reports(silent_seconds=0, **said):
+        process = presence.Process(instance_id=uuid4(), **MINE)
+        presence.say(process, said)
+        last = timezone.now() - timedelta(seconds=silent_seconds)
+        ServiceInstance.objects.filter(pk=process.instance_id).update(last_heartbeat_at=last)
+
+    reports(generation="b-2", types=["t.B", "t.A"], perspectives={"totals": ["t.E"]})
+    reports(generation="b-2", types=["t.C"])
+    reports(generation="b-1", types=[])
+    reports(generation="b-0", types=["t.Z"], silent_seconds=3600)
+    reports()
+    reports(generation={"odd": 1}, types="odd", perspectives=[1])
+    sql("UPDATE wh_service_instances SET metadata = '[]' WHERE metadata @> '{\"types\": \"odd\"}'")
+
+    told = {build.name: (build.types, build.perspectives) for build in instances.live_builds()}
+    assert told == {"b-2": (["t.A", "t.B", "t.C"], ["totals"]), "b-1": ([], []), None: ([], [])}
