@@ -83,6 +83,25 @@ def export_letters(*, filters: LetterFilter, form: Form, user: Any, now: datetim
     return replace(export, lines=_WRITERS[form](export, chunks))
 
 
+def list_letters(*, filters: LetterFilter, user: Any, limit: int, now: datetime) -> Iterator[Mapping[str, Any]]:
+    """Return the newest letters that the filter names, each as the columns of an export; as a page, it is not audited.
+
+    Raises PermissionDenied.
+    """
+    actor(user, access.VIEW)
+    chunks = reads.chunks(filters, limit, now=now, subjects=MAX_SUBJECTS, payload_limit=None)
+    return (_columns(one) for chunk in chunks for one in chunk)
+
+
+def show_letter(*, dead_letter_id: UUID, user: Any) -> Mapping[str, Any]:
+    """Return what the export of one letter holds; as its page, it is not audited.
+
+    Raises PermissionDenied, NoSuchLetter.
+    """
+    actor(user, access.VIEW)
+    return _whole(letters.get(dead_letter_id))
+
+
 def export_letter(*, dead_letter_id: UUID, user: Any) -> str:
     """Return one letter with all that belongs to it as JSON, masked. Raises PermissionDenied, NoSuchLetter."""
     by = actor(user, access.VIEW)
