@@ -38,6 +38,12 @@ class GroupForm(TriageForm):
     fixed_in_generation = line(
         limit=MAX_BUILD, label="Fixed in build", help_text="Needed for the state “fixed”; letters wait for this build."
     )
+    operator_disposition = forms.TypedChoiceField(
+        coerce=int,
+        choices=[(0, "None"), (2, "Hold")],
+        label="Decision",
+        help_text="Hold: its letters are held, new ones too, but for those that somebody decided about themselves.",
+    )
     quiet_until = forms.SplitDateTimeField(required=False, widget=AdminSplitDateTime)
     quiet_until_generation = line(limit=MAX_BUILD, label="Quiet until build")
     quiet_until_count = forms.IntegerField(
@@ -69,13 +75,13 @@ class FailureGroupAdmin(TriageAdmin):
         "last_seen_at",
     )  # fmt: skip
     triaged = (
-        "owner", "state", "fixed_in_generation", "quiet_until", "quiet_until_generation", "quiet_until_count",
-        "ticket", "runbook",
+        "owner", "state", "fixed_in_generation", "operator_disposition", "quiet_until", "quiet_until_generation",
+        "quiet_until_count", "ticket", "runbook",
     )  # fmt: skip
     facts = (
         ("Fault", (
             "group_id", masked("title"), masked("template"), "message_type", masked("sample_line"), "sample",
-            "first_seen_at", "last_seen_at", "state_at", "operator_disposition",
+            "first_seen_at", "last_seen_at", "state_at", "held_at",
         )),
         ("What belongs to it", ("fingerprints_of", "aliases_of", "counts_of", "trend_of", "notes_of")),
     )  # fmt: skip

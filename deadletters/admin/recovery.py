@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from deadletters.admin.reading import ReadingAdmin, group_of, letter_of, run_of
-from deadletters.models import Generation, RecoveryItem, RecoveryRun
+from deadletters.models import Generation, RecoveryItem, RecoveryPass, RecoveryRun
 from queues.admin.reading import MAX_LINE, masked, masked_json
 
 
@@ -41,3 +41,12 @@ class GenerationAdmin(ReadingAdmin):
     searched = ("service",)
     ordering = ("-first_seen_at", "-id")
     list_display = ("service", "build", "first_seen_at", "last_seen_at", "replay_begun_at", "replay_ended_at")
+
+
+@admin.register(RecoveryPass)
+class RecoveryPassAdmin(ReadingAdmin):
+    """Walks that bring letters in line with a policy or group that changed; none, most of the time."""
+
+    searched = ("group_id",)
+    ordering = ("-id",)
+    list_display = ("id", "cause", "failure_reason", "group_id", "asked_at", "reached_at")

@@ -115,13 +115,15 @@ class Migration(migrations.Migration):
                 ('original_id', models.UUIDField(null=True)),
                 ('edited_version', models.IntegerField(null=True)),
                 ('recoveries_total', models.IntegerField(db_default=0)),
+                ('held_by_group', models.UUIDField(null=True)),
+                ('decided_at', models.DateTimeField(null=True)),
             ],
             options={
                 'verbose_name': 'dead letter',
                 'db_table': 'wh_dead_letters',
                 'permissions': [('triage', 'Can write notes and triage dead letters'), ('recover', 'Can recover dead letters'), ('edit_payload', 'Can edit a payload before recovery'), ('reveal', 'Can reveal masked values'), ('purge', 'Can purge dead letters')],
-                'indexes': [models.Index(condition=models.Q(('superseded_by', None)), fields=['-dead_lettered_at', '-dead_letter_id'], name='wh_dead_letters_newest'), models.Index(condition=models.Q(('superseded_by', None)), fields=['recovery_status', '-dead_lettered_at', '-dead_letter_id'], name='wh_dead_letters_by_status'), models.Index(condition=models.Q(('superseded_by', None)), fields=['failure_reason', '-dead_lettered_at', '-dead_letter_id'], name='wh_dead_letters_by_reason'), models.Index(django.db.models.functions.text.Left('message_type', 200), models.OrderBy(models.F('dead_lettered_at'), descending=True), models.OrderBy(models.F('dead_letter_id'), descending=True), condition=models.Q(('superseded_by', None)), name='wh_dead_letters_by_type'), models.Index(condition=models.Q(('stream_id__isnull', False)), fields=['stream_id', '-dead_lettered_at'], name='wh_dead_letters_by_stream'), models.Index(condition=models.Q(('superseded_by', None)), fields=['error_fingerprint', 'error_fingerprint_version', '-dead_lettered_at', '-dead_letter_id'], name='wh_dead_letters_by_group'), models.Index(condition=models.Q(('next_recovery_at__isnull', False), ('recovery_status', 0), ('superseded_by', None)), fields=['next_recovery_at', 'dead_letter_id'], name='wh_dead_letters_due'), models.Index(condition=models.Q(('original_id__isnull', False)), fields=['original_id'], name='wh_dead_letters_by_original_id'), models.Index(condition=models.Q(('error_fingerprint_version', 1), ('fingerprint_checked_at', None)), fields=['dead_letter_id'], name='wh_dead_letters_refingerprint')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('superseded_by', None)), fields=('source_id', 'source_table'), name='wh_dead_letters_one_current'), models.CheckConstraint(condition=models.Q(models.Q(('recovery_status', 3), _negated=True), ('recovered_at__isnull', False), _connector='OR'), name='wh_dead_letters_recovered_has_time'), models.CheckConstraint(condition=models.Q(('recovery_status__range', (0, 4))), name='wh_dead_letters_status_known'), models.CheckConstraint(condition=models.Q(('operator_disposition__range', (0, 3))), name='wh_dead_letters_disposition_known'), models.CheckConstraint(condition=models.Q(('deaths__gte', 1)), name='wh_dead_letters_deaths_positive'), models.CheckConstraint(condition=models.Q(models.Q(('dead_lettered_at', None), models.Q(('dead_lettered_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('dead_lettered_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('first_dead_lettered_at', None), models.Q(('first_dead_lettered_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('first_dead_lettered_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('last_recovery_at', None), models.Q(('last_recovery_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('last_recovery_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('next_recovery_at', None), models.Q(('next_recovery_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('next_recovery_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('recovered_at', None), models.Q(('recovered_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('recovered_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('quiet_until', None), models.Q(('quiet_until__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('quiet_until__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR')), name='wh_dead_letters_times_in_calendar')],
+                'indexes': [models.Index(condition=models.Q(('superseded_by', None)), fields=['-dead_lettered_at', '-dead_letter_id'], name='wh_dead_letters_newest'), models.Index(condition=models.Q(('superseded_by', None)), fields=['recovery_status', '-dead_lettered_at', '-dead_letter_id'], name='wh_dead_letters_by_status'), models.Index(condition=models.Q(('superseded_by', None)), fields=['failure_reason', '-dead_lettered_at', '-dead_letter_id'], name='wh_dead_letters_by_reason'), models.Index(django.db.models.functions.text.Left('message_type', 200), models.OrderBy(models.F('dead_lettered_at'), descending=True), models.OrderBy(models.F('dead_letter_id'), descending=True), condition=models.Q(('superseded_by', None)), name='wh_dead_letters_by_type'), models.Index(condition=models.Q(('stream_id__isnull', False)), fields=['stream_id', '-dead_lettered_at'], name='wh_dead_letters_by_stream'), models.Index(condition=models.Q(('superseded_by', None)), fields=['error_fingerprint', 'error_fingerprint_version', '-dead_lettered_at', '-dead_letter_id'], name='wh_dead_letters_by_group'), models.Index(condition=models.Q(('next_recovery_at__isnull', False), ('recovery_status', 0), ('superseded_by', None)), fields=['next_recovery_at', 'dead_letter_id'], name='wh_dead_letters_due'), models.Index(condition=models.Q(('original_id__isnull', False)), fields=['original_id'], name='wh_dead_letters_by_original_id'), models.Index(condition=models.Q(('held_by_group__isnull', False)), fields=['held_by_group', 'dead_letter_id'], name='wh_dead_letters_held_by_group'), models.Index(condition=models.Q(('error_fingerprint_version', 1), ('fingerprint_checked_at', None)), fields=['dead_letter_id'], name='wh_dead_letters_refingerprint')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('superseded_by', None)), fields=('source_id', 'source_table'), name='wh_dead_letters_one_current'), models.CheckConstraint(condition=models.Q(models.Q(('recovery_status', 3), _negated=True), ('recovered_at__isnull', False), _connector='OR'), name='wh_dead_letters_recovered_has_time'), models.CheckConstraint(condition=models.Q(('recovery_status__range', (0, 4))), name='wh_dead_letters_status_known'), models.CheckConstraint(condition=models.Q(('operator_disposition__range', (0, 3))), name='wh_dead_letters_disposition_known'), models.CheckConstraint(condition=models.Q(('deaths__gte', 1)), name='wh_dead_letters_deaths_positive'), models.CheckConstraint(condition=models.Q(models.Q(('dead_lettered_at', None), models.Q(('dead_lettered_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('dead_lettered_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('first_dead_lettered_at', None), models.Q(('first_dead_lettered_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('first_dead_lettered_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('last_recovery_at', None), models.Q(('last_recovery_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('last_recovery_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('next_recovery_at', None), models.Q(('next_recovery_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('next_recovery_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('recovered_at', None), models.Q(('recovered_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('recovered_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('quiet_until', None), models.Q(('quiet_until__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('quiet_until__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR'), models.Q(('decided_at', None), models.Q(('decided_at__gte', datetime.datetime(1900, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)), ('decided_at__lt', datetime.datetime(9999, 1, 1, 0, 0, tzinfo=datetime.timezone.utc))), _connector='OR')), name='wh_dead_letters_times_in_calendar')],
             },
         ),
         migrations.CreateModel(
@@ -146,13 +148,14 @@ class Migration(migrations.Migration):
                 ('runbook', models.TextField(blank=True, null=True)),
                 ('fixed_in_generation', models.TextField(blank=True, null=True)),
                 ('operator_disposition', models.IntegerField(choices=[(0, 'None'), (1, 'Retry now'), (2, 'Hold'), (3, 'Give up')], db_default=0)),
+                ('held_at', models.DateTimeField(editable=False, null=True)),
                 ('row_version', models.IntegerField(db_default=1)),
             ],
             options={
                 'verbose_name': 'failure group',
                 'db_table': 'failure_groups',
-                'indexes': [models.Index(fields=['-last_seen_at', '-group_id'], name='failure_groups_last_seen'), models.Index(condition=models.Q(('title', '')), fields=['group_id'], name='failure_groups_to_name')],
-                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('state', 'fixed'), _negated=True), ('fixed_in_generation__isnull', False), _connector='OR'), name='failure_groups_fixed_names_the_build')],
+                'indexes': [models.Index(fields=['-last_seen_at', '-group_id'], name='failure_groups_last_seen'), models.Index(condition=models.Q(('operator_disposition', 2)), fields=['-last_seen_at'], name='failure_groups_held'), models.Index(condition=models.Q(('title', '')), fields=['group_id'], name='failure_groups_to_name')],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('state', 'fixed'), _negated=True), ('fixed_in_generation__isnull', False), _connector='OR'), name='failure_groups_fixed_names_the_build'), models.CheckConstraint(condition=models.Q(models.Q(('held_at__isnull', False), ('operator_disposition', 2)), models.Q(('held_at', None), ('operator_disposition', 0)), _connector='OR'), name='failure_groups_held_has_time')],
             },
         ),
         migrations.CreateModel(
@@ -248,6 +251,24 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='RecoveryPass',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('cause', models.TextField(null=True)),
+                ('failure_reason', models.IntegerField(null=True)),
+                ('group_id', models.UUIDField(null=True)),
+                ('asked_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('reached_at', models.DateTimeField(null=True)),
+                ('reached_id', models.UUIDField(null=True)),
+            ],
+            options={
+                'verbose_name': 'recovery pass',
+                'verbose_name_plural': 'recovery passes',
+                'db_table': 'recovery_passes',
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('cause__isnull', False), ('group_id', None)), models.Q(('cause', None), ('failure_reason', None), ('group_id__isnull', False)), _connector='OR'), name='recovery_passes_of_one_thing'), models.CheckConstraint(condition=models.Q(models.Q(('reached_at', None), ('reached_id', None)), models.Q(('reached_at__isnull', False), ('reached_id__isnull', False)), _connector='OR'), name='recovery_passes_reached_one_letter')],
+            },
+        ),
+        migrations.CreateModel(
             name='RecoveryPolicy',
             fields=[
                 ('id', models.BigAutoField(primary_key=True, serialize=False)),
@@ -292,6 +313,7 @@ class Migration(migrations.Migration):
                 ('rate_refilled_at', models.DateTimeField(null=True)),
                 ('stop_reason', models.TextField(db_default='')),
                 ('stepped_at', models.DateTimeField(null=True)),
+                ('fresh_count', models.IntegerField(null=True)),
                 ('row_version', models.IntegerField(db_default=1)),
             ],
             options={

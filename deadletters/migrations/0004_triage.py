@@ -1,4 +1,4 @@
-"""Dispositions, edits and purges, in SQL."""
+"""Dispositions, edits and purges, and what is decided without a person, in SQL."""
 
 from django.db import migrations
 
@@ -38,5 +38,10 @@ class Migration(migrations.Migration):
                 DROP FUNCTION groups_to_replay(text, uuid, integer, timestamptz);
                 DROP FUNCTION replayable_dead_letters(uuid, text, timestamptz);
             ''',
+        ),
+        run(
+            'schedule_v1',
+            folder=HERE,
+            reverse='DROP FUNCTION write_recovery_decisions(jsonb, timestamptz)',
         ),
     ]

@@ -46,6 +46,7 @@ class FailureGroup(models.Model):
     runbook = models.TextField(null=True, blank=True)
     fixed_in_generation = models.TextField(null=True, blank=True)
     operator_disposition = models.IntegerField(choices=Disposition, db_default=Disposition.NONE)
+    held_at = models.DateTimeField(null=True, editable=False)
     row_version = models.IntegerField(db_default=1)
 
     class Meta:
@@ -56,10 +57,21 @@ class FailureGroup(models.Model):
                 name="failure_groups_fixed_names_the_build",
                 condition=~Q(state=GroupState.FIXED) | Q(fixed_in_generation__isnull=False),
             ),
+            models.CheckConstraint(
+                name="failure_groups_held_has_time",
+                condition=Q(operator_disposition=Disposition.HOLD_INDEFINITELY, held_at__isnull=False)
+                | Q(operator_disposition=Disposition.NONE, held_at=None),
+            ),
         ]
         indexes = [
             # The list of groups, the one that died last first.
             models.Index(name="failure_groups_last_seen", fields=["-last_seen_at", "-group_id"]),
+            # Held groups: new letters of theirs are held, too.
+            models.Index(
+                name="failure_groups_held",
+                fields=["-last_seen_at"],
+                condition=Q(operator_disposition=Disposition.HOLD_INDEFINITELY),
+            ),
             # Groups that the folder has still to name.
             models.Index(name="failure_groups_to_name", fields=["group_id"], condition=Q(title="")),
         ]

@@ -38,6 +38,8 @@ class DeadLetter(models.Model):
     (`deaths` + 1). `source_row` is the work row without its bodies, so that a recovery rebuilds it whole.
     `edited_version` is the payload version that it holds, NULL = it was never edited; `original_id` is the id that its
     message had before it was sent under another one, with an edited payload.
+    `held_by_group`: the group whose hold is the letter's disposition. `decided_at`: when a person decided about this
+    letter itself.
     """
 
     dead_letter_id = models.UUIDField(primary_key=True)
@@ -87,6 +89,8 @@ class DeadLetter(models.Model):
     original_id = models.UUIDField(null=True)
     edited_version = models.IntegerField(null=True)
     recoveries_total = models.IntegerField(db_default=0)
+    held_by_group = models.UUIDField(null=True)
+    decided_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "wh_dead_letters"
@@ -123,6 +127,7 @@ class DeadLetter(models.Model):
                     "next_recovery_at",
                     "recovered_at",
                     "quiet_until",
+                    "decided_at",
                 ),
             ),
         ]
@@ -176,6 +181,12 @@ class DeadLetter(models.Model):
                 name="wh_dead_letters_by_original_id",
                 fields=["original_id"],
                 condition=Q(original_id__isnull=False),
+            ),
+            # The letters to let go when a group's hold is lifted.
+            models.Index(
+                name="wh_dead_letters_held_by_group",
+                fields=["held_by_group", "dead_letter_id"],
+                condition=Q(held_by_group__isnull=False),
             ),
             # Letters of movers without version 2, until the re-fingerprinting has looked at them.
             models.Index(

@@ -47,6 +47,38 @@ class RecoveryPolicy(models.Model):
         return self.name
 
 
+class RecoveryPass(models.Model):
+    """A walk over open letters, the newest first, that brings them in line with a policy or a group that changed.
+
+    Written in the transaction of the change, gone when it is through. Of letters of a cause, with one reason or any;
+    or of a group. `reached_at`, `reached_id`: the last letter that was looked at, NULL before the first.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    cause = models.TextField(null=True)
+    failure_reason = models.IntegerField(null=True)
+    group_id = models.UUIDField(null=True)
+    asked_at = models.DateTimeField(db_default=Now())
+    reached_at = models.DateTimeField(null=True)
+    reached_id = models.UUIDField(null=True)
+
+    class Meta:
+        db_table = "recovery_passes"
+        verbose_name = "recovery pass"
+        verbose_name_plural = "recovery passes"
+        constraints = [
+            models.CheckConstraint(
+                name="recovery_passes_of_one_thing",
+                condition=Q(cause__isnull=False, group_id=None)
+                | Q(cause=None, failure_reason=None, group_id__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="recovery_passes_reached_one_letter",
+                condition=Q(reached_at=None, reached_id=None) | Q(reached_at__isnull=False, reached_id__isnull=False),
+            ),
+        ]
+
+
 class RunKind(models.TextChoices):
     """Who began a run."""
 
@@ -70,7 +102,8 @@ class RecoveryRun(models.Model):
     """One recovery of more than one letter: its frozen scope, its plan and its progress.
 
     `scope` is the filter or the list of ids that was asked for, `scope_words` says it in English; what it came
-    to is in the items. `plan`: canary size, ramp, rate, stop rule, stream order, start, deadline.
+    to is in the items. `plan`: canary size, ramp, rate, stop rule, stream order, start, deadline. `fresh_count`: of a
+    scheduled run, how many of its letters had died since the scan before.
     """
 
     run_id = models.UUIDField(primary_key=True)
@@ -96,6 +129,7 @@ class RecoveryRun(models.Model):
     rate_refilled_at = models.DateTimeField(null=True)
     stop_reason = models.TextField(db_default="")
     stepped_at = models.DateTimeField(null=True)
+    fresh_count = models.IntegerField(null=True)
     row_version = models.IntegerField(db_default=1)
 
     class Meta:

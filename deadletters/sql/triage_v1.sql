@@ -29,7 +29,8 @@ BEGIN
         RETURN 'given up';
     END IF;
     UPDATE wh_dead_letters
-       SET operator_disposition = p_disposition, row_version = row_version + 1,
+       SET operator_disposition = p_disposition, row_version = row_version + 1, held_by_group = NULL,
+           decided_at = p_now,
            recovery_status = CASE WHEN recovery_status = 1 THEN 1 ELSE (ARRAY[0, 0, 2, 4])[p_disposition + 1] END,
            next_recovery_at = CASE WHEN recovery_status = 1 THEN next_recovery_at
                                    WHEN p_disposition = 1 THEN p_now

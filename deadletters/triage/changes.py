@@ -36,6 +36,13 @@ class Changed:
         return _json(self.before), _json(self.after)
 
 
+def with_found_out(changed: Changed, row: object, name: str, value: object) -> Changed:
+    """Return the changes and one more that follows from them."""
+    if value == getattr(row, name):
+        return changed
+    return Changed(before={**changed.before, name: getattr(row, name)}, after={**changed.after, name: value})
+
+
 def compare(row: object, changes: Mapping[str, object], cleaners: Mapping[str, Cleaner]) -> Changed:
     """Return which of the changes change the row; raises BadChange for a column or a value that may not be."""
     unknown = sorted(set(changes) - set(cleaners))
@@ -96,6 +103,14 @@ def disposition(value: object) -> int:
     if isinstance(value, bool) or value not in Disposition.values:
         raise BadChange("operator_disposition", "must be one of " + ", ".join(map(str, Disposition.values)))
     return int(str(value))
+
+
+def group_hold(value: object) -> int:
+    """Take a group's disposition: none, or hold."""
+    known = {str(int(each)): int(each) for each in (Disposition.NONE, Disposition.HOLD_INDEFINITELY)}
+    if isinstance(value, bool) or str(value) not in known:
+        raise BadChange("operator_disposition", "must be 0 (none) or 2 (hold)")
+    return known[str(value)]
 
 
 def _json(values: Mapping[str, Any]) -> dict[str, Any]:

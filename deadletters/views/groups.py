@@ -29,6 +29,7 @@ FIELDS = (
     "owner",
     "state",
     "fixed_in_generation",
+    "operator_disposition",
     "quiet_until",
     "quiet_until_generation",
     "quiet_until_count",

@@ -3,7 +3,7 @@
 The database's functions change the rows; these tables say what they may do, and to whom it is explained.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
@@ -12,6 +12,13 @@ from queues.words.backoff import backoff
 from queues.words.outcomes import Cause, FailureReason
 
 MAX_COOLDOWN = timedelta(hours=24)
+BUILD_LOOK = timedelta(hours=1)
+"""How often the schedule looks whether the build is there that a letter waits for."""
+BREAKER_SCANS = 3
+BREAKER_SHARE = 0.5
+BREAKER_TIME = timedelta(hours=1)
+FRESH_TIME = timedelta(minutes=5)
+"""A letter that died longer ago is not fresh, however long ago the scan before was."""
 
 
 class Status(IntEnum):
@@ -221,7 +228,9 @@ class LetterFacts:
     """What a decision about a letter is taken on.
 
     `recovery_attempts`: recoveries by the schedule since the last reset; `next_recovery_at`: None while none is
-    set; `awaits_generation`: it is quiet until a build that no worker has reported.
+    set; `quiet_until`: its own or its group's, whichever is later; `awaits_generation`: it or its group is quiet until
+    a build that no worker has reported. `is_group_held`: its group is held, and no person has decided otherwise about
+    this letter since; `is_held_by_group`: its disposition is the one of a group.
     """
 
     status: int
@@ -230,20 +239,29 @@ class LetterFacts:
     next_recovery_at: datetime | None
     quiet_until: datetime | None = None
     awaits_generation: bool = False
+    is_group_held: bool = False
+    is_held_by_group: bool = False
 
 
 class Decision(StrEnum):
-    """What the schedule does with a letter now. `NEVER`: nothing, by itself; `WAIT`: nothing yet."""
+    """What becomes of a letter now, without a person. `NEVER`: nothing, by itself; `WAIT`: nothing yet.
+
+    `GROUP_HOLD`: it is held because its group is; `GROUP_RELEASE`: it is not any more, because its group is not.
+    """
 
     DUE = "due"
     WAIT = "wait"
     HOLD = "hold"
     GIVE_UP = "give_up"
     NEVER = "never"
+    GROUP_HOLD = "group_hold"
+    GROUP_RELEASE = "group_release"
 
 
 def decide(letter: LetterFacts, policy: Policy, *, now: datetime) -> Decision:
-    """Return what the schedule does with a letter: what a person decided, else what its policy says."""
+    """Return what becomes of a letter: what a person decided, about it or its group, else what its policy says."""
+    if (of_group := _of_group(letter)) is not None:
+        return of_group
     if letter.status not in _HELD_OR_OPEN:
         return Decision.NEVER
     if letter.disposition != Disposition.NONE:
@@ -258,6 +276,26 @@ def decide(letter: LetterFacts, policy: Policy, *, now: datetime) -> Decision:
     return Decision.WAIT if is_waiting else Decision.DUE
 
 
+def next_look(letter: LetterFacts, policy: Policy, *, died_at: datetime, spread: float, now: datetime) -> datetime:
+    """Return when the schedule looks at an open letter next: after its cooldown and its quiet time.
+
+    One that waits for a build is looked at every BUILD_LOOK: nobody says when it comes.
+    """
+    moments = [died_at + cooldown_after(policy, letter.recovery_attempts, spread=spread)]
+    if letter.quiet_until is not None:
+        moments.append(letter.quiet_until)
+    if letter.awaits_generation:
+        moments.append(now + BUILD_LOOK)
+    return max(moments)
+
+
+def _of_group(letter: LetterFacts) -> Decision | None:
+    if letter.is_held_by_group:
+        return None if letter.is_group_held else Decision.GROUP_RELEASE
+    is_free = letter.disposition == Disposition.NONE and letter.status in (*_HELD_OR_OPEN, Status.RECOVERING)
+    return Decision.GROUP_HOLD if letter.is_group_held and is_free else None
+
+
 def _as_decided(letter: LetterFacts) -> Decision:
     if letter.disposition == Disposition.RETRY_NOW:
         return Decision.DUE
@@ -268,3 +306,31 @@ def _as_decided(letter: LetterFacts) -> Decision:
 
 def _is_ahead(moment: datetime | None, now: datetime) -> bool:
     return moment is not None and moment > now
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan:
+    """A scan of the schedule that recovered something: how many letters, and how many died since the scan before."""
+
+    began_at: datetime
+    letters: int
+    fresh: int
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.letters > 0 and self.fresh >= self.letters * BREAKER_SHARE
+
+
+def suspended_until(scans: Sequence[Scan], *, now: datetime) -> datetime | None:
+    """Return until when the schedule recovers nothing by itself; None: it does. `scans`: the latest first.
+
+    Letters that die again as soon as they are recovered go round in a circle: BREAKER_SCANS such scans within
+    BREAKER_TIME suspend it for BREAKER_TIME after the last of them.
+    """
+    latest = scans[:BREAKER_SCANS]
+    if len(latest) < BREAKER_SCANS or not all(scan.is_fresh for scan in latest):
+        return None
+    if latest[0].began_at - latest[-1].began_at > BREAKER_TIME:
+        return None
+    until = latest[0].began_at + BREAKER_TIME
+    return until if until > now else None

@@ -20,6 +20,7 @@ from deadletters.models import (
     Note,
     OperatorAction,
     RecoveryItem,
+    RecoveryPass,
     RecoveryPolicy,
     RecoveryRun,
     SavedView,
@@ -70,7 +71,7 @@ def one_of_each() -> dict[type[Model], Any]:
     )  # fmt: skip
     death = letter.death_rows.get().pk
     sql("UPDATE dead_letter_deaths SET failure_detail = %s::jsonb", DEEP)
-    DeadLetterPayload.objects.create(dead_letter=letter, version=1, envelope={})
+    DeadLetterPayload.objects.create(dead_letter=letter, version=1, envelope={}, message_id=letter.source_id)
     group = a_group(letter)
     run = RecoveryRun.objects.create(run_id=uuid4(), kind="person", scope={"token": SECRET}, plan={}, actor="olga")
     item = RecoveryItem.objects.create(
@@ -90,6 +91,7 @@ def one_of_each() -> dict[type[Model], Any]:
         SavedView: SavedView.objects.create(owner_id="1", owner="olga", page="letters", name="mine", query="q=1").pk,
         LastVisit: LastVisit.objects.create(visitor_id="1", page="letters", seen_at=NOON).pk,
         RecoveryPolicy: RecoveryPolicy.objects.first().pk,
+        RecoveryPass: RecoveryPass.objects.create(cause="terminal").pk,
         RecoveryRun: run.pk,
         RecoveryItem: item.pk,
         Generation: Generation.objects.create(service="shop", build="build-1").pk,
