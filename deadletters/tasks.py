@@ -3,6 +3,11 @@
 from celery import shared_task
 
 from deadletters import counting, refingerprinting
+from deadletters.recovery import sweeping
+from deadletters.recovery.stepping import step
+from deadletters.store.steps import STEP
+from queues import wakeups
+from queues.conf import conf
 
 
 @shared_task(name="deadletters.fold_counts", ignore_result=True)
@@ -16,3 +21,16 @@ def keep_house() -> None:
     """Fingerprint anew what movers in other languages wrote, and forget old trends."""
     refingerprinting.refingerprint()
     counting.keep_house()
+
+
+@shared_task(name=STEP.task, acks_late=True, ignore_result=True)
+def step_runs() -> None:
+    """Take the open recovery runs on for a while, and ask for more while there is more to do."""
+    if step(seconds=conf().drain_seconds):
+        wakeups.send(STEP)
+
+
+@shared_task(name="deadletters.sweep_recoveries", ignore_result=True)
+def sweep_recoveries() -> None:
+    """Say of recoveries without an answer that there was none."""
+    sweeping.sweep()

@@ -15,7 +15,7 @@ from queues.store import events
 from queues.words.errors import InvalidMessage, VersionConflict
 from queues.words.handlers import Projection, registry
 from queues.words.messages import Message, NewMessage
-from queues.words.outcomes import Terminal
+from queues.words.outcomes import APPLIED_ALREADY, Terminal
 from queues.words.payloads import decode_payload, read_metadata
 from queues.words.sources import PERSPECTIVES
 
@@ -65,11 +65,12 @@ def _check(stream: str | UUID, expected_version: int | None) -> None:
         raise InvalidMessage("the expected version must be a whole number from 0")
 
 
-def apply(projection: Projection, message: Message) -> None:
+def apply(projection: Projection, message: Message) -> object:
     """Advance the perspective's cursor and apply the event, in the caller's transaction.
 
-    An event that the cursor has passed is not applied again. One that died and was passed by later events is applied
-    out of order or by a rewind, as the projection says; else bringing it back is refused: it was never applied.
+    An event that the cursor has passed is not applied again: then APPLIED_ALREADY is returned. One that died and was
+    passed by later events is applied out of order or by a rewind, as the projection says; else bringing it back is
+    refused: it was never applied.
     """
     stream_id, version = message.meta.stream_id, message.meta.version
     assert stream_id is not None
@@ -79,6 +80,9 @@ def apply(projection: Projection, message: Message) -> None:
         projection.handler.function(message)
     elif message.meta.dead_letter_id is not None and (at := events.cursor(perspective, stream_id)) > version:
         _apply_late(projection, message, at)
+    else:
+        return APPLIED_ALREADY
+    return None
 
 
 def _apply_late(projection: Projection, message: Message, at: int) -> None:

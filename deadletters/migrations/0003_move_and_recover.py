@@ -46,14 +46,15 @@ class Migration(migrations.Migration):
         run(
             'broker_v1', folder=HERE, reverse='DROP FUNCTION keep_broker_letters(jsonb, bytea[], uuid, text, timestamptz)'
         ),
-        *of_each_table('emit_v1', 'DROP FUNCTION emit_{{work}}(wh_dead_letters, timestamptz)'),
+        *of_each_table('emit_v1', 'DROP FUNCTION emit_{{work}}(uuid[], uuid[], text, timestamptz)'),
         run(
             'recover_v1',
             folder=HERE,
             reverse="""
                 DROP FUNCTION due_dead_letters(integer, timestamptz);
-                DROP FUNCTION settle_recovered(uuid[], timestamptz);
+                DROP FUNCTION settle_recovered(uuid[], uuid[], timestamptz);
                 DROP FUNCTION recover_dead_letter(uuid, text, boolean, timestamptz);
+                DROP FUNCTION recover_dead_letters(jsonb, text, text, text, timestamptz);
             """,
         ),
     ]

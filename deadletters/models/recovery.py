@@ -223,7 +223,7 @@ class RecoveryItem(models.Model):
         indexes = [
             # The totals of a run and its table of items.
             models.Index(name="recovery_items_by_state", fields=["run", "state", "place"]),
-            # The stepper's next items: canaries, then in order. What waits for one before it in its stream is not there.
+            # The stepper's next items: canaries, then in order. One behind another of its stream is not there.
             models.Index(
                 name="recovery_items_next",
                 fields=["run", "-is_canary", "place"],

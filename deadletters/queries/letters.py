@@ -12,10 +12,10 @@ from django.db import connection
 from django.db.models import Count, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Left
 
-from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, GroupFingerprint, Note
+from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, GroupFingerprint, Note, RecoveryStatus
 from deadletters.models.letters import TYPE_PREFIX
 from deadletters.queries import payloads
-from deadletters.words.errors import NoSuchLetter
+from deadletters.words.errors import BadFilter, NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
 from queues.words.messages import MAX_TYPE
 from queues.words.redaction import mask_text
@@ -95,6 +95,18 @@ def newest(filters: LetterFilter, limit: int, *, now: datetime) -> Sequence[Row]
 def count(filters: LetterFilter, cap: int, *, now: datetime) -> int:
     """Return how many letters match, at most `cap` + 1."""
     return _count(_matching(filters, now), cap)
+
+
+def all_matching(filters: LetterFilter, *, now: datetime) -> Sequence[QuerySet[DeadLetter]]:
+    """Return all letters that match, in parts that do not overlap: none is left out for the cost of looking.
+
+    Recovered ones are only among them when the filter asks for them. Raises BadFilter for a text that is looked for in
+    payloads where not all of them can be looked through.
+    """
+    if filters.payload and is_cut_short(filters, now):
+        raise BadFilter(f"Only the newest {payloads.SEARCHED:,} payloads can be looked through: narrow it down.")
+    parts = [_filtered(part, filters) for part in _indexed(filters, now)]
+    return parts if filters.status else [part.exclude(recovery_status=RecoveryStatus.RECOVERED) for part in parts]
 
 
 def newest_about(kind: str, identity: str, limit: int, after: Cursor | None = None) -> Sequence[Row]:
@@ -181,17 +193,22 @@ def _count(parts: Sequence[QuerySet[DeadLetter]], cap: int = COUNT_CAP) -> int:
 
 def _looked_through(letters: QuerySet[DeadLetter], filters: LetterFilter) -> QuerySet[DeadLetter]:
     """Look through the newest SEARCHED of the letters for what no index finds; an id is found among all."""
+    if filters.exact_id is not None or not (_unindexed(filters) or filters.q):
+        return _filtered(letters, filters)
+    newest = letters.order_by(*ORDER).values("dead_letter_id")[:SEARCHED]
+    return _filtered(DeadLetter.objects.filter(dead_letter_id__in=newest), filters)
+
+
+def _filtered(letters: QuerySet[DeadLetter], filters: LetterFilter) -> QuerySet[DeadLetter]:
+    """Filter the letters by what no index finds."""
     conditions = _unindexed(filters)
     if filters.payload:
         letters = letters.filter(dead_letter_id__in=payloads.ids_with(letters, filters.payload))
     if filters.exact_id is not None:
-        return letters.filter(*conditions, _has_id(filters.exact_id))
-    if filters.q:
+        conditions.append(_has_id(filters.exact_id))
+    elif filters.q:
         conditions.append(Q(error_line__icontains=filters.q) | Q(message_type__icontains=filters.q))
-    if not conditions:
-        return letters
-    newest = letters.order_by(*ORDER).values("dead_letter_id")[:SEARCHED]
-    return DeadLetter.objects.filter(*conditions, dead_letter_id__in=newest)
+    return letters.filter(*conditions)
 
 
 def _has_id(wanted: UUID) -> Q:

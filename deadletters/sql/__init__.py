@@ -36,24 +36,26 @@ _BODY = {
     "metadata": "g.metadata",
     "envelope_raw": "g.envelope_raw",
     "from_event": "",
-    "restore_raw": "p_letter.envelope_raw",
+    "restore_raw": "l.envelope_raw",
     "holds": "false",
 }
-_RESTORE = """v_row.message_type := p_letter.message_type;
-    v_row.event_data := coalesce(p_letter.envelope -> 'event_data', 'null'::jsonb);
-    v_row.metadata := p_letter.metadata;"""
+_MESSAGE_BODY = {
+    "body": "message_type, event_data, metadata",
+    "body_values": "l.message_type, coalesce(l.envelope -> 'event_data', 'null'::jsonb), l.metadata",
+}
 
 _OWN: Mapping[str, Mapping[str, str]] = {
     "wh_inbox": {
         **_BODY,
+        **_MESSAGE_BODY,
         "defaults": "'is_event', false, 'status', 1, 'handler_name', '', 'received_at', p_now",
-        "restore": _RESTORE,
     },
     "wh_outbox": {
         **_BODY,
         "destination": "g.destination",
         "defaults": "'is_event', false, 'status', 1, 'created_at', p_now",
-        "restore": f"{_RESTORE}\n    v_row.destination := p_letter.destination;",
+        "body": f"{_MESSAGE_BODY['body']}, destination",
+        "body_values": f"{_MESSAGE_BODY['body_values']}, l.destination",
     },
     # The event's body is in the event store, for ever; the letter has a copy, to show and to search.
     "wh_perspective_events": {
@@ -66,14 +68,33 @@ _OWN: Mapping[str, Mapping[str, str]] = {
         "envelope_raw": "b.envelope_raw",
         "from_event": " LEFT JOIN wh_event_store b ON b.event_id = g.event_id",
         "defaults": "'status', 0, 'created_at', p_now",
-        "restore": "v_row.perspective_name := p_letter.perspective_name;\n"
-        "    v_row.event_id := coalesce(v_row.event_id, (p_letter.envelope ->> 'event_id')::uuid);",
+        "body": "perspective_name, event_id",
+        "body_values": "l.perspective_name, coalesce(r.event_id, (l.envelope ->> 'event_id')::uuid)",
         "restore_raw": "NULL",
         "holds": "true",
     },
 }
 
+_ANEW = {
+    *("stream_id", "attempts", "instance_id", "lease_expiry", "scheduled_for", "processed_at", "position", "delays"),
+    *("releases", "suspect", "life", "lease_token", "started_at", "dead_letter_id", "recovery_item_id"),
+    *("only_generation", "failure_reason", "event_id"),
+}
+"""What a recovered row gets anew, of the columns that its snapshot kept."""
+
+
+def _kept(columns: list[str], prefix: str = "") -> str:
+    return ", ".join(f"{prefix}{name}" for name in columns if name not in _ANEW)
+
+
 SNAPSHOTS: Mapping[str, Mapping[str, str]] = {
-    table: {**names, **_OWN[table], "snapshot": _snapshot(KEPT[table])} for table, names in WORK_TABLES.items()
+    table: {
+        **names,
+        **_OWN[table],
+        "snapshot": _snapshot(KEPT[table]),
+        "kept": _kept(KEPT[table]),
+        "kept_values": _kept(KEPT[table], "r."),
+    }
+    for table, names in WORK_TABLES.items()
 }
 """How the work tables differ for the move and the recovery, as the files' `{{key}}` placeholders."""

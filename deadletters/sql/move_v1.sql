@@ -22,6 +22,7 @@ DECLARE
     v_lost boolean;
     v_held jsonb;
     v_given_up jsonb;
+    v_answers jsonb;
 BEGIN
     v_letters := ARRAY(
         SELECT w.dead_letter_id FROM {{work}} w WHERE w.{{id}} = ANY (v_sources) AND w.dead_letter_id IS NOT NULL
@@ -126,7 +127,8 @@ BEGIN
                verdict_at = p_now
           FROM letters l
          WHERE l.deaths > 1 AND e.dead_letter_id = l.dead_letter_id AND e.number = l.deaths - 1
-           AND e.recovery_sent_at IS NOT NULL AND e.verdict IS NULL
+           AND e.recovery_sent_at IS NOT NULL AND (e.verdict IS NULL OR e.verdict = 'no_answer')
+        RETURNING e.dead_letter_id, e.verdict
     ), died AS (
         INSERT INTO dead_letter_deaths (dead_letter_id, number, dead_lettered_at, dead_lettered_by, generation, life,
                cause, failure_reason, error_text, last_reported_error, failure_detail, error_fingerprint,
@@ -145,9 +147,13 @@ BEGIN
                          AND coalesce(m.holds, {{holds}})),
            jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'held_by', l.dead_letter_id))
                FILTER (WHERE w.stream_id IS NOT NULL AND l.recovery_status = 4),
-           count(*) <> (SELECT count(*) FROM gone)
-      INTO v_moved, v_held, v_given_up, v_lost
-      FROM letters l JOIN moves m ON m.source_id = l.source_id JOIN gone w ON w.{{id}} = l.source_id;
+           count(*) <> (SELECT count(*) FROM gone),
+           jsonb_agg(jsonb_build_object('item_id', w.recovery_item_id,
+                                        'state', coalesce(j.verdict, 'failed_differently')))
+               FILTER (WHERE w.recovery_item_id IS NOT NULL)
+      INTO v_moved, v_held, v_given_up, v_lost, v_answers
+      FROM letters l JOIN moves m ON m.source_id = l.source_id JOIN gone w ON w.{{id}} = l.source_id
+      LEFT JOIN judged j ON j.dead_letter_id = l.dead_letter_id;
     IF v_lost THEN
         RAISE EXCEPTION 'a letter of that id was written meanwhile' USING ERRCODE = 'unique_violation';
     END IF;
@@ -162,6 +168,9 @@ BEGIN
     IF EXISTS (SELECT FROM dead_letter_subscriptions) THEN
         PERFORM announce_deaths(ARRAY(
             SELECT m.dead_letter_id FROM jsonb_to_recordset(v_moved) AS m(dead_letter_id uuid)));
+    END IF;
+    IF v_answers IS NOT NULL THEN
+        PERFORM end_recovery_items(v_answers, p_now);
     END IF;
     RETURN QUERY SELECT m.source_id, m.dead_letter_id
       FROM jsonb_to_recordset(v_moved) AS m(source_id uuid, dead_letter_id uuid);

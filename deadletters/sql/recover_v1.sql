@@ -1,70 +1,148 @@
--- Recovery of one letter, the verdict of handled messages, and what is due.
+-- Recovery of letters, the verdict of handled messages, and what is due.
 
--- Re-emits one dead letter to the table it came from, at its old place in the stream, with attempts and delays 0.
+-- Re-emits dead letters to the tables they came from, at their old places in their streams, with attempts and delays 0.
 --
--- p_scheduled: the schedule does it, so it counts against the letter's automatic recoveries; a person's does not.
--- Says what happened: 'sent'; 'recovering' or 'recovered' (somebody was first); 'given_up' (a person closed it);
--- 'conflict' (a message with its id waits already, nothing was changed); 'superseded'; 'unsupported' (its source
--- is not one of ours); NULL when there is no such letter. Deduplication does not apply: the id is known to us.
--- Locks: the letter, then the new work row.
+-- p_requests: array of objects {dead_letter_id, item_id, life, row_version, include_held}: the item of the letter in a
+-- recovery run, or null; life and row_version as they were seen, null = whatever they are; include_held (default
+-- false): also what a person holds.
+-- p_kind: 'person'; 'schedule', which counts against the letters' automatic recoveries and takes open ones only;
+-- 'replay', on the build p_generation only, which each letter remembers. What a person decided wins over the latter two.
+-- Returns what became of each: 'sent'; 'recovering' or 'recovered' (somebody was first); 'given_up'; 'changed' since it
+-- was seen; 'held' by a person; 'quiet' until later; 'stream_held' (its stream waits behind another letter, and a run
+-- does not overtake it); 'conflict' (a message with its id waits already, nothing was changed); 'superseded';
+-- 'unsupported' (its source is not one of ours); 'gone'. Deduplication does not apply: the ids are known to us.
+-- Locks: the letters in order of id, then the new work rows, then deaths.
+CREATE FUNCTION recover_dead_letters(
+    p_requests jsonb, p_actor text, p_kind text DEFAULT 'person', p_generation text DEFAULT NULL,
+    p_now timestamptz DEFAULT clock_timestamp()
+) RETURNS TABLE (dead_letter_id uuid, outcome text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_ids uuid[] := ARRAY(SELECT r.dead_letter_id FROM jsonb_to_recordset(p_requests) AS r(dead_letter_id uuid));
+    v_letters uuid[];
+    v_items uuid[];
+    v_outcomes text[];
+    v_sent uuid[];
+    v_from_broker integer;
+BEGIN
+    PERFORM 1 FROM wh_dead_letters l WHERE l.dead_letter_id = ANY (v_ids) ORDER BY l.dead_letter_id FOR UPDATE;
+
+    SELECT array_agg(r.dead_letter_id), array_agg(r.item_id), array_agg(CASE
+           WHEN l.dead_letter_id IS NULL THEN 'gone'
+           WHEN l.superseded_by IS NOT NULL THEN 'superseded'
+           WHEN l.recovery_status NOT IN (0, 2)
+               THEN (ARRAY['recovering', NULL, 'recovered', 'given_up'])[l.recovery_status]
+           WHEN r.life <> l.life OR r.row_version <> l.row_version THEN 'changed'
+           WHEN l.operator_disposition IN (2, 3) AND (p_kind <> 'person' OR r.include_held IS NOT TRUE) THEN 'held'
+           WHEN l.recovery_status = 2 AND p_kind = 'schedule' THEN 'held'
+           WHEN l.quiet_until > p_now AND p_kind <> 'person' AND l.operator_disposition <> 1 THEN 'quiet'
+           WHEN l.source_table NOT IN ('wh_inbox', 'broker', 'wh_outbox', 'wh_perspective_events') THEN 'unsupported'
+           WHEN r.item_id IS NOT NULL AND EXISTS (
+                SELECT FROM wh_streams s
+                 WHERE s.queue = concat_ws(':', l.source_table, l.perspective_name) AND s.stream_id = l.stream_id
+                   AND s.held_by <> l.dead_letter_id) THEN 'stream_held'
+           ELSE l.source_table END)
+      INTO v_letters, v_items, v_outcomes
+      FROM jsonb_to_recordset(p_requests) AS r(
+           dead_letter_id uuid, item_id uuid, life integer, row_version integer, include_held boolean)
+      LEFT JOIN LATERAL (
+           SELECT * FROM wh_dead_letters d WHERE d.dead_letter_id = r.dead_letter_id LIMIT 1) l ON true;
+
+    v_sent := ARRAY(
+        SELECT e FROM (
+            SELECT array_agg(u.letter), array_agg(u.item) FROM unnest(v_letters, v_items, v_outcomes) AS u(letter, item, source)
+             WHERE u.source IN ('wh_inbox', 'broker')) AS g(letters, items)
+         CROSS JOIN LATERAL emit_wh_inbox(g.letters, g.items, p_generation, p_now) AS e
+         WHERE g.letters IS NOT NULL
+        UNION ALL
+        SELECT e FROM (
+            SELECT array_agg(u.letter), array_agg(u.item) FROM unnest(v_letters, v_items, v_outcomes) AS u(letter, item, source)
+             WHERE u.source = 'wh_outbox') AS g(letters, items)
+         CROSS JOIN LATERAL emit_wh_outbox(g.letters, g.items, p_generation, p_now) AS e
+         WHERE g.letters IS NOT NULL
+        UNION ALL
+        SELECT e FROM (
+            SELECT array_agg(u.letter), array_agg(u.item) FROM unnest(v_letters, v_items, v_outcomes) AS u(letter, item, source)
+             WHERE u.source = 'wh_perspective_events') AS g(letters, items)
+         CROSS JOIN LATERAL emit_wh_perspective_events(g.letters, g.items, p_generation, p_now) AS e
+         WHERE g.letters IS NOT NULL);
+
+    -- What comes from a broker has never been in the inbox: it comes, and does not come back.
+    SELECT count(*) INTO v_from_broker FROM unnest(v_letters, v_outcomes) AS u(letter, source)
+     WHERE u.source = 'broker' AND u.letter = ANY (v_sent);
+    IF v_from_broker > 0 THEN
+        INSERT INTO flow_deltas (source, sent, returned) VALUES ('wh_inbox', v_from_broker, -v_from_broker);
+    END IF;
+
+    UPDATE wh_dead_letters l
+       SET recovery_status = 1, recoveries_total = l.recoveries_total + 1, last_recovery_at = p_now,
+           recovery_attempts = l.recovery_attempts + CASE p_kind WHEN 'schedule' THEN 1 ELSE 0 END,
+           next_recovery_at = NULL, row_version = l.row_version + 1,
+           current_item_id = s.item,
+           retried_on_generations = CASE WHEN p_kind = 'replay' AND NOT l.retried_on_generations @> ARRAY[p_generation]
+               THEN l.retried_on_generations || p_generation ELSE l.retried_on_generations END,
+           operator_disposition = CASE l.operator_disposition WHEN 1 THEN 0 ELSE l.operator_disposition END
+      FROM unnest(v_letters, v_items) AS s(letter, item)
+     WHERE l.dead_letter_id = ANY (v_sent) AND l.dead_letter_id = s.letter;
+    UPDATE dead_letter_deaths e
+       SET recovery_sent_at = p_now, recovery_actor = p_actor, recovery_item_id = s.item, verdict = NULL,
+           verdict_at = NULL
+      FROM unnest(v_letters, v_items) AS s(letter, item)
+      JOIN LATERAL (SELECT d.deaths FROM wh_dead_letters d WHERE d.dead_letter_id = s.letter LIMIT 1) l ON true
+     WHERE s.letter = ANY (v_sent) AND e.dead_letter_id = s.letter AND e.number = l.deaths;
+
+    RETURN QUERY
+    SELECT u.letter, CASE WHEN u.letter = ANY (v_sent) THEN 'sent'
+                          WHEN u.outcome IN ('wh_inbox', 'broker', 'wh_outbox', 'wh_perspective_events') THEN 'conflict'
+                          ELSE u.outcome END
+      FROM unnest(v_letters, v_outcomes) AS u(letter, outcome);
+END $$;
+
+-- Re-emits one letter for a person; see recover_dead_letters. NULL when there is no such letter.
 CREATE FUNCTION recover_dead_letter(
     p_dead_letter_id uuid, p_actor text, p_scheduled boolean DEFAULT false,
     p_now timestamptz DEFAULT clock_timestamp()
-) RETURNS text LANGUAGE plpgsql AS $$
+) RETURNS text LANGUAGE sql AS $$
+    SELECT nullif(r.outcome, 'gone')
+      FROM recover_dead_letters(
+           jsonb_build_array(jsonb_build_object('dead_letter_id', p_dead_letter_id, 'include_held', true)), p_actor,
+           CASE WHEN p_scheduled THEN 'schedule' ELSE 'person' END, NULL, p_now) r
+$$;
+
+-- Writes the verdict of messages that were handled: their letters and the items of their runs are recovered.
+--
+-- p_skipped: those of them whose effect was there already, so that nothing was done: their items end as skipped.
+-- Returns how many items got their answer. A letter that is gone or superseded is passed over, its item is not.
+-- Locks: the letters in order of id, then deaths and items.
+CREATE FUNCTION settle_recovered(
+    p_dead_letters uuid[], p_skipped uuid[] DEFAULT '{}', p_now timestamptz DEFAULT clock_timestamp()
+) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
-    v_letter wh_dead_letters;
-    v_emitted boolean;
-BEGIN
-    SELECT * INTO v_letter FROM wh_dead_letters WHERE dead_letter_id = p_dead_letter_id FOR UPDATE;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    ELSIF v_letter.superseded_by IS NOT NULL THEN
-        RETURN 'superseded';
-    ELSIF v_letter.recovery_status NOT IN (0, 2) THEN
-        RETURN (ARRAY['recovering', NULL, 'recovered', 'given_up'])[v_letter.recovery_status];
-    END IF;
-
-    CASE v_letter.source_table
-    WHEN 'wh_inbox', 'broker' THEN v_emitted := emit_wh_inbox(v_letter, p_now);
-    WHEN 'wh_outbox' THEN v_emitted := emit_wh_outbox(v_letter, p_now);
-    WHEN 'wh_perspective_events' THEN v_emitted := emit_wh_perspective_events(v_letter, p_now);
-    ELSE RETURN 'unsupported';
-    END CASE;
-    IF NOT v_emitted THEN
-        RETURN 'conflict';
-    END IF;
-    IF v_letter.source_table = 'broker' THEN  -- it has never been in the inbox: it comes, and does not come back
-        INSERT INTO flow_deltas (source, sent, returned) VALUES ('wh_inbox', 1, -1);
-    END IF;
-
-    UPDATE wh_dead_letters
-       SET recovery_status = 1, recoveries_total = recoveries_total + 1, last_recovery_at = p_now,
-           recovery_attempts = recovery_attempts + p_scheduled::integer,
-           next_recovery_at = NULL, row_version = row_version + 1,
-           operator_disposition = CASE operator_disposition WHEN 1 THEN 0 ELSE operator_disposition END
-     WHERE dead_letter_id = p_dead_letter_id;
-    UPDATE dead_letter_deaths SET recovery_sent_at = p_now, recovery_actor = p_actor
-     WHERE dead_letter_id = p_dead_letter_id AND number = v_letter.deaths;
-    RETURN 'sent';
-END $$;
-
--- Writes the verdict of messages that were handled: their letters are recovered. Locks letters in id order.
--- Returns how many letters were settled; a letter that is gone or superseded is passed over.
-CREATE FUNCTION settle_recovered(p_dead_letters uuid[], p_now timestamptz DEFAULT clock_timestamp()) RETURNS integer
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_settled integer;
+    v_items uuid[];
 BEGIN
     PERFORM 1 FROM wh_dead_letters WHERE dead_letter_id = ANY (p_dead_letters) ORDER BY dead_letter_id FOR UPDATE;
+    v_items := ARRAY(SELECT l.current_item_id FROM wh_dead_letters l
+                      WHERE l.dead_letter_id = ANY (p_dead_letters) AND l.current_item_id IS NOT NULL
+                     UNION
+                     SELECT i.item_id FROM recovery_items i
+                      WHERE i.dead_letter_id = ANY (p_dead_letters) AND i.state = 'sent');
     UPDATE wh_dead_letters
        SET recovery_status = 3, recovered_at = p_now, next_recovery_at = NULL, row_version = row_version + 1
      WHERE dead_letter_id = ANY (p_dead_letters) AND superseded_by IS NULL;
-    GET DIAGNOSTICS v_settled = ROW_COUNT;
     UPDATE dead_letter_deaths e SET verdict = 'recovered', verdict_at = p_now
       FROM wh_dead_letters l
      WHERE l.dead_letter_id = ANY (p_dead_letters) AND e.dead_letter_id = l.dead_letter_id AND e.number = l.deaths
-       AND e.recovery_sent_at IS NOT NULL AND e.verdict IS NULL;
-    RETURN v_settled;
+       AND e.recovery_sent_at IS NOT NULL AND (e.verdict IS NULL OR e.verdict = 'no_answer');
+    IF cardinality(v_items) = 0 THEN
+        RETURN 0;
+    END IF;
+    RETURN end_recovery_items(
+        jsonb_agg(CASE WHEN i.dead_letter_id = ANY (p_skipped)
+                       THEN jsonb_build_object('item_id', i.item_id, 'state', 'skipped',
+                                               'why', 'its effect was there already, nothing was done')
+                       ELSE jsonb_build_object('item_id', i.item_id, 'state', 'recovered') END), p_now)
+      FROM recovery_items i
+     WHERE i.item_id = ANY (v_items);
 END $$;
 
 -- Letters that the schedule may recover now, the longest due first; reads only, a recovery checks again.

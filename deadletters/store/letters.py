@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from django.db.models.fields.json import KT
 from uuid_utils.compat import uuid7
 
 from deadletters.models import DeadLetter, RecoveryStatus
+from deadletters.store import steps
 from deadletters.words.fingerprints import fingerprint
 from queues.conf import conf
 from queues.words.dead_letters import Death, Settlement, Unreceivable
@@ -43,18 +45,28 @@ class Store:
         first = deaths[0]
         if not first.source or not first.generation:
             raise ValueError("a death names its source and its generation")
-        moves = json.dumps([_move(death) for death in deaths])
-        arguments: list[Any] = [first.source, moves, first.instance_id, first.generation, first.lease_token]
+        moves = [_move(death) for death in deaths]
+        arguments: list[Any] = [first.source, json.dumps(moves), first.instance_id, first.generation, first.lease_token]
+        new = {move["dead_letter_id"] for move in moves}
         with connection.cursor() as cursor:
             cursor.execute("SELECT * FROM move_batch_to_dead_letters(%s, %s, %s, %s, %s)", arguments)
-            return dict(cursor.fetchall())
+            moved = dict(cursor.fetchall())
+        if any(str(letter) not in new for letter in moved.values()):
+            steps.wake()  # a recovery came to nothing
+        return moved
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
-        """Mark the letters of handled messages recovered; a delayed one stays recovering."""
-        handled = [item.dead_letter_id for item in settlements if item.outcome is OutcomeKind.SUCCESS]
+        """Mark the letters of handled messages recovered; a delayed one stays recovering, and its run waits for it."""
+        handled = [item for item in settlements if item.outcome is OutcomeKind.SUCCESS]
+        put_off = [item for item in settlements if item.outcome is OutcomeKind.DELAYED]
+        answered = 0
         if handled:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT settle_recovered(%s)", [handled])
+            skipped = [item.dead_letter_id for item in handled if item.skipped]
+            answered += _call("settle_recovered(%s, %s)", [item.dead_letter_id for item in handled], skipped)
+        if put_off:
+            answered += _call("settle_delayed(%s)", json.dumps([_delay(item) for item in put_off]))
+        if answered:
+            steps.wake()
 
     def dead_events(self, perspective: str, stream_id: UUID) -> set[UUID]:
         """Return the stream's events that died in the perspective and have not been applied since."""
@@ -92,6 +104,17 @@ class Store:
         by_id = dead.filter(source_id__in=source_ids).values_list("source_id", flat=True)
         by_original_id = dead.filter(original_id__in=source_ids).values_list("original_id", flat=True)
         return {*by_id, *(original for original in by_original_id if original is not None)}
+
+
+def _call(function: str, *arguments: Any) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {function}", arguments)
+        return int(cursor.fetchone()[0])
+
+
+def _delay(item: Settlement) -> dict[str, Any]:
+    due_in = item.due_in or timedelta(0)
+    return {"dead_letter_id": str(item.dead_letter_id), "due_in_ms": round(due_in / timedelta(milliseconds=1))}
 
 
 def move_by_hand(source: str, source_id: UUID, *, reason: int | None, error: str, holds: bool | None) -> UUID | None:

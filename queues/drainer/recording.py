@@ -176,4 +176,6 @@ def _settlements(results: Iterable[Result]) -> Iterable[Settlement]:
     for result in results:
         letter = result.turn.row.dead_letter_id
         if letter is not None and result.kind in (OutcomeKind.SUCCESS, OutcomeKind.DELAYED):
-            yield Settlement(dead_letter_id=letter, outcome=result.kind, due_in=result.delay)
+            yield Settlement(
+                dead_letter_id=letter, outcome=result.kind, due_in=result.delay, skipped=result.was_applied
+            )

@@ -20,6 +20,7 @@ from queues.words.errors import NotReady, QueuesError
 from queues.words.failures import Failure, attribution
 from queues.words.foreign import exact_text, read
 from queues.words.outcomes import (
+    APPLIED_ALREADY,
     Cause,
     Decision,
     FailureReason,
@@ -51,7 +52,10 @@ class TransactionLeftOpen(QueuesError):
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What came of one turn. `attempts` counts this run if there was one."""
+    """What came of one turn. `attempts` counts this run if there was one.
+
+    `was_applied`: its effect was there already, so that it did nothing.
+    """
 
     turn: Turn
     kind: OutcomeKind
@@ -64,6 +68,7 @@ class Result:
     started_at: datetime | None = None
     duration_ms: int | None = None
     changed_session: bool = False
+    was_applied: bool = False
 
     @property
     def ran(self) -> bool:
@@ -72,9 +77,16 @@ class Result:
 
 @dataclass
 class Session:
-    """What a run did to the session that it shares. `is_changed`: it set something that others must not see."""
+    """What a run did to the session that it shares. `is_changed`: it set something that others must not see.
+
+    `was_applied`: it found its effect there already.
+    """
 
     is_changed: bool = False
+    was_applied: bool = False
+
+    def do(self, work: Work) -> None:
+        self.was_applied = work() is APPLIED_ALREADY
 
     def watch(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Note statements that set something."""
@@ -120,6 +132,7 @@ def _run(turn: Turn, work: Work, call: Callable[[Work, Session], None]) -> Resul
         started_at=started_at,
         duration_ms=spent,
         changed_session=session.is_changed,
+        was_applied=session.was_applied,
         **outcome,
     )
 
@@ -128,7 +141,7 @@ def _call_outside(work: Work, session: Session) -> None:
     was_inside = connection.in_atomic_block  # a test's transaction
     try:
         with connection.execute_wrapper(session.watch):
-            work()
+            session.do(work)
         if not was_inside and _is_in_transaction():
             raise TransactionLeftOpen
     finally:
@@ -156,7 +169,7 @@ def _call_in_savepoint(work: Work, session: Session) -> None:
     try:
         with transaction.atomic():
             with connection.execute_wrapper(session.share), _closing_blocks():
-                work()
+                session.do(work)
             with connection.cursor() as cursor:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
             _refuse_broken()

@@ -34,11 +34,15 @@ class Death:
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """What a recovered message's run came to; `due_in` is set for a delay."""
+    """What a recovered message's run came to; `due_in` is set for a delay.
+
+    `skipped`: it succeeded because its effect was there already, and nothing was done.
+    """
 
     dead_letter_id: UUID
     outcome: OutcomeKind
     due_in: timedelta | None
+    skipped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

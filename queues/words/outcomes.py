@@ -65,6 +65,13 @@ class OutcomeKind(StrEnum):
     RELEASED = "released"
 
 
+class _AppliedAlready:
+    """What work returns that found its effect there already, and did nothing."""
+
+
+APPLIED_ALREADY = _AppliedAlready()
+
+
 class Terminal(Carrier):
     """Raised by a handler: the message can never succeed. Takes the cause, or a sentence.
 

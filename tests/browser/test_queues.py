@@ -23,7 +23,7 @@ SCRIPT = pytest.mark.parametrize("script", [True, False], ids=["with script", "w
 
 @pytest.fixture(autouse=True)
 def operator(monkeypatch):
-    monkeypatch.setattr(wakeups, "send_wakeup", lambda source: None)  # no broker listens
+    monkeypatch.setattr(wakeups, "send", lambda wakeup: None)  # no broker listens
     make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
     return a_user("olga", "Operators")
 

@@ -146,7 +146,7 @@ def test_each_subscribed_perspective_is_fed_and_no_other():
 @pytest.mark.django_db(transaction=True)
 def test_a_commit_of_events_wakes_the_perspectives_once(monkeypatch):
     woken = []
-    monkeypatch.setattr("queues.wakeups.send_wakeup", lambda source: woken.append(source))
+    monkeypatch.setattr("queues.wakeups.send", lambda wakeup: woken.extend(wakeup.args))
     with transaction.atomic():
         append_event("a", "test.Happened", 1)
         append_event("b", "test.Happened", 1)

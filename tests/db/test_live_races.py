@@ -28,7 +28,7 @@ MESSAGES, STREAMS = 60, 4
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch):
-    monkeypatch.setattr(wakeups, "send_wakeup", lambda source: None)
+    monkeypatch.setattr(wakeups, "send", lambda wakeup: None)
 
 
 @pytest.fixture

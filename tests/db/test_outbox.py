@@ -137,7 +137,7 @@ def test_a_rollback_publishes_nothing():
 @pytest.mark.django_db(transaction=True)
 def test_a_commit_wakes_the_outbox_and_its_drain_wakes_the_inbox(monkeypatch):
     woken = []
-    monkeypatch.setattr("queues.wakeups.send_wakeup", lambda source: woken.append(source))
+    monkeypatch.setattr("queues.wakeups.send", lambda wakeup: woken.extend(wakeup.args))
     publish("test.Paid", 1, destination="orders")
     drain(OUTBOX)
 

@@ -52,7 +52,7 @@ def test_ten_thousand_wakeups_start_one_thread(fold, woken):
     before = threading.active_count()
 
     for _ in range(10_000):
-        wakeups._send_folded(INBOX)
+        wakeups._fold.send(wakeups._drain_of(INBOX))
 
     assert threading.active_count() == before + 1
     assert woken == [INBOX]
@@ -64,8 +64,8 @@ def test_a_folded_wakeup_is_sent_when_its_time_has_passed(fold, monkeypatch):
     monkeypatch.setattr("celery.app.base.Celery.send_task", lambda self, name, **options: left.pop(0).set())
     fold(50)
 
-    wakeups._send_folded(INBOX)
-    wakeups._send_folded(INBOX)
+    wakeups._fold.send(wakeups._drain_of(INBOX))
+    wakeups._fold.send(wakeups._drain_of(INBOX))
 
     assert all(event.wait(20) for event in sent)
 
@@ -74,7 +74,7 @@ def test_sources_are_folded_apart(fold, woken):
     fold(LONG_MS)
 
     for source in (INBOX, OUTBOX, INBOX, OUTBOX):
-        wakeups._send_folded(source)
+        wakeups._fold.send(wakeups._drain_of(source))
 
     assert woken == [INBOX, OUTBOX]
 
@@ -82,13 +82,13 @@ def test_sources_are_folded_apart(fold, woken):
 def test_a_fork_sends_its_own_wakeups_and_not_those_of_its_parent(fold, woken):
     fold(LONG_MS)
     for _ in range(2):
-        wakeups._send_folded(INBOX)
+        wakeups._fold.send(wakeups._drain_of(INBOX))
     parents = wakeups._fold
 
     wakeups._unfold()
     wakeups._fold.send_all()
     assert woken == [INBOX]
-    wakeups._send_folded(INBOX)
+    wakeups._fold.send(wakeups._drain_of(INBOX))
 
     assert woken == [INBOX, INBOX]
     parents.send_all()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 def woken(monkeypatch):
     """Note the sources whose drainers would be woken."""
     sources = []
-    monkeypatch.setattr(wakeups, "send_wakeup", sources.append)
+    monkeypatch.setattr(wakeups, "send", lambda wakeup: sources.extend(wakeup.args))
     return sources
 
 

@@ -1,0 +1,92 @@
+"""The scope of a run, frozen: its letters as items, before anything is sent."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from deadletters.models import DeadLetter, RecoveryRun, RunState
+from deadletters.queries import letters
+from deadletters.queries.replays import replayable
+from deadletters.store import runs as writing
+from deadletters.words.errors import BadFilter, BadScope
+from deadletters.words.scopes import Letters, Matching, Replay, Scope, scope_of
+
+MAX_ITEMS = 1_000_000
+"""Letters that one run may bring back."""
+
+FREEZE_SECONDS = 120
+
+_FREEZE = """
+WITH letters AS MATERIALIZED (
+    SELECT l.dead_letter_id, l.stream_id, l.life, l.row_version, l.recovery_status AS status, l.error_fingerprint,
+           l.error_fingerprint_version, l.dead_lettered_at, (l.source_row ->> 'position')::bigint AS position
+      FROM wh_dead_letters l
+     WHERE l.superseded_by IS NULL AND l.dead_letter_id IN ({chosen})
+     LIMIT %s
+)
+INSERT INTO recovery_items (item_id, run_id, dead_letter_id, place, stream_id, state, is_next, life, row_version,
+                            fingerprint, fingerprint_version, ended_at, why)
+SELECT gen_random_uuid(), %s, l.dead_letter_id,
+       row_number() OVER (ORDER BY l.position, l.dead_lettered_at, l.dead_letter_id), l.stream_id,
+       CASE WHEN l.status IN (0, 2) THEN 'waiting' ELSE 'skipped' END,
+       l.stream_id IS NULL OR row_number() OVER (PARTITION BY l.stream_id, l.status IN (0, 2)
+                                                 ORDER BY l.position, l.dead_lettered_at, l.dead_letter_id) = 1,
+       l.life, l.row_version, l.error_fingerprint, l.error_fingerprint_version,
+       CASE WHEN l.status NOT IN (0, 2) THEN now() END,
+       CASE WHEN l.status NOT IN (0, 2) THEN recovery_skip_words(
+            (ARRAY['recovering', NULL, 'recovered', 'given_up'])[l.status],
+            (SELECT d FROM wh_dead_letters d WHERE d.dead_letter_id = l.dead_letter_id)) ELSE '' END
+  FROM letters l
+"""
+
+
+def freeze(run: RecoveryRun) -> bool:
+    """Write the items of a run that the caller has locked, in one statement: what matches at one moment.
+
+    Letters of one stream are placed in its order. A letter that is not dead any more, or was given up, is skipped at
+    once. A run that comes to nothing or to more than MAX_ITEMS ends, and says so. Takes no lock on letters.
+    """
+    try:
+        count = _freeze(run.run_id, scope_of(run.scope))
+    except (BadScope, BadFilter) as exc:
+        writing.end(run.run_id, RunState.STOPPED, f"its scope is not understood: {exc}")
+        return True
+    if count > MAX_ITEMS:
+        run.items.all().delete()
+        writing.end(run.run_id, RunState.STOPPED, f"more than {MAX_ITEMS:,} letters match: narrow it down")
+    elif count == 0:
+        writing.end(run.run_id, RunState.FINISHED, "no letter matches")
+    else:
+        writing.change(run.run_id, state=RunState.READY, frozen_at=Now(), frozen_count=count)
+    return True
+
+
+def _freeze(run_id: UUID, scope: Scope) -> int:
+    count = 0
+    for part in _chosen(scope):
+        count += _insert(run_id, part, MAX_ITEMS + 1 - count) if count <= MAX_ITEMS else 0
+    return count
+
+
+def _insert(run_id: UUID, chosen: QuerySet[DeadLetter], limit: int) -> int:
+    sql, arguments = chosen.values("dead_letter_id").order_by().query.sql_with_params()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = '{FREEZE_SECONDS}s'")
+        cursor.execute(_FREEZE.format(chosen=sql), [*arguments, limit, run_id])
+        count: int = cursor.rowcount
+        cursor.execute("SET LOCAL statement_timeout TO DEFAULT")
+        return count
+
+
+def _chosen(scope: Scope) -> Sequence[QuerySet[DeadLetter]]:
+    match scope:
+        case Letters(ids=ids):
+            return [DeadLetter.objects.filter(dead_letter_id__in=ids)]
+        case Matching(filters=filters):
+            return letters.all_matching(filters, now=timezone.now())
+        case Replay(group_id=group_id, build=build):
+            return [replayable(group_id, build)]

@@ -1,0 +1,202 @@
+"""The stepper: takes open runs on, a small transaction at a time, so that any worker goes on where one was killed.
+
+A run is locked while it is stepped, before any letter. Everything that it knows is in its row and its items.
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from deadletters.models import ItemState, RecoveryItem, RecoveryRun, RunState
+from deadletters.queries import runs as reading
+from deadletters.recovery.freezing import freeze
+from deadletters.store import runs as writing
+from deadletters.words.plans import Plan
+from queues import wakeups
+
+log = structlog.get_logger(__name__)
+
+STEP_ITEMS = 1_000
+"""Letters that one transaction sends."""
+
+_FAILURES = (ItemState.FAILED_AGAIN, ItemState.FAILED_DIFFERENTLY, ItemState.NO_ANSWER)
+
+
+def step(seconds: float) -> bool:
+    """Step the open runs in turn until nothing can be done now, or the time is up; return whether there was more.
+
+    Runs that another process steps are passed over.
+    """
+    until = time.monotonic() + seconds
+    idle: set[UUID] = set()
+    while time.monotonic() < until:
+        stepped = _step_next(idle)
+        if stepped is None:
+            return False
+        if not stepped.did_something:
+            idle.add(stepped.run_id)
+    return True
+
+
+def step_run(run_id: UUID) -> None:
+    """Step one run once, in the caller's transaction, unless another process does."""
+    run = _open_runs().filter(pk=run_id).first()
+    if run is not None:
+        _step(run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stepped:
+    run_id: UUID
+    did_something: bool
+
+
+def _step_next(idle: set[UUID]) -> _Stepped | None:
+    """Step the run whose last step is the longest ago; None = there is none to step."""
+    with transaction.atomic():
+        waiting = _open_runs().exclude(pk__in=idle).order_by(F("stepped_at").asc(nulls_first=True), "run_id")
+        run = waiting.first()
+        if run is None:
+            return None
+        did_something = _step(run)
+        RecoveryRun.objects.filter(pk=run.pk).update(stepped_at=_clock())
+    return _Stepped(run_id=run.run_id, did_something=did_something)
+
+
+def _open_runs() -> QuerySet[RecoveryRun]:
+    is_due = Q(state__in=[RunState.FREEZING, RunState.RUNNING]) | Q(state=RunState.READY, starts_at__lte=Now())
+    return RecoveryRun.objects.select_for_update(skip_locked=True).filter(is_due)
+
+
+def _clock() -> datetime:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        (now,) = cursor.fetchone()
+        assert isinstance(now, datetime)
+        return now
+
+
+def _step(run: RecoveryRun) -> bool:
+    """Do the next thing for a run; return whether there was one."""
+    if run.stop_reason:
+        return _go_on_stopping(run)
+    if run.state == RunState.FREEZING:
+        return freeze(run)
+    if run.state == RunState.READY:
+        writing.mark_canaries(run.run_id, Plan.from_json(run.plan).canary)
+        writing.change(run.run_id, state=RunState.RUNNING, started_at=Now())
+        return True
+    return _go_on(run, Plan.from_json(run.plan))
+
+
+def _go_on_stopping(run: RecoveryRun) -> bool:
+    if not writing.skip_waiting(run.run_id, f"not sent: {run.stop_reason}"):
+        writing.end(run.run_id, RunState.STOPPED, run.stop_reason)
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Standing:
+    """How many letters of a run wait, are out, were put off by their handlers, have an answer, and failed."""
+
+    waiting: int
+    in_flight: int
+    delayed: int
+    answered: int
+    failed: int
+
+    @property
+    def sent(self) -> int:
+        """Letters that were sent, but for those put off: others take their places in a wave."""
+        return self.in_flight - self.delayed + self.answered
+
+    @property
+    def is_answered(self) -> bool:
+        return self.in_flight == self.delayed
+
+    @classmethod
+    def of(cls, run_id: UUID) -> "_Standing":
+        totals = reading.totals(run_id)
+        sent = RecoveryItem.objects.filter(run=run_id, state=ItemState.SENT)
+        failed = sum(totals[state] for state in _FAILURES)
+        return cls(
+            waiting=totals[ItemState.WAITING],
+            in_flight=totals[ItemState.SENT],
+            delayed=sent.filter(delayed_until__isnull=False).count() if totals[ItemState.SENT] else 0,
+            answered=failed + totals[ItemState.RECOVERED],
+            failed=failed,
+        )
+
+
+def _go_on(run: RecoveryRun, plan: Plan) -> bool:
+    standing = _Standing.of(run.run_id)
+    is_canary = plan.canary > 0 and run.wave == 0
+    counts_alone = is_canary and standing.is_answered and (standing.sent >= plan.canary or not standing.waiting)
+    if plan.stops(failed=standing.failed, answered=standing.answered, is_canary=counts_alone):
+        return _stop(run, standing, is_canary=is_canary)
+    if not standing.waiting:
+        return standing.in_flight == 0 and _finish(run)
+    limit = plan.limit_of_wave(run.wave)
+    if limit is not None and standing.sent >= limit:
+        return standing.is_answered and _next_wave(run)
+    room = plan.in_flight - (standing.in_flight - standing.delayed)
+    if limit is not None:
+        room = min(room, limit - standing.sent)
+    return _send(run, plan, room, as_canary=is_canary)
+
+
+def _stop(run: RecoveryRun, standing: _Standing, *, is_canary: bool) -> bool:
+    what = "canaries" if is_canary else "answers"
+    why = f"stopped itself: {standing.failed:,} of {standing.answered:,} {what} were failures"
+    writing.change(run.run_id, stop_reason=why)
+    log.warning("recovery_run_stopped", run_id=str(run.run_id), why=why)
+    return True
+
+
+def _finish(run: RecoveryRun) -> bool:
+    writing.end(run.run_id, RunState.FINISHED, "")
+    log.info("recovery_run_finished", run_id=str(run.run_id))
+    return True
+
+
+def _next_wave(run: RecoveryRun) -> bool:
+    writing.change(run.run_id, wave=F("wave") + 1)
+    return True
+
+
+def _send(run: RecoveryRun, plan: Plan, room: int, *, as_canary: bool) -> bool:
+    """Send as many letters as there is room, and as the rate allows; wake their drainers."""
+    tokens = _tokens(run, plan)
+    at_most = min(room, STEP_ITEMS, int(tokens) if plan.rate else STEP_ITEMS)
+    if at_most < 1:
+        return False
+    sent = writing.send(
+        run,
+        at_most,
+        deadline=timedelta(seconds=plan.deadline_seconds),
+        include_held=plan.include_held,
+        as_canary=as_canary,
+    )
+    if plan.rate:
+        count = sum(number for source, number in sent.items() if source)
+        RecoveryRun.objects.filter(pk=run.pk).update(rate_tokens=tokens - count, rate_refilled_at=_clock())
+    for source in sent:
+        if source:
+            wakeups.wake(source)
+    return bool(sent)
+
+
+def _tokens(run: RecoveryRun, plan: Plan) -> float:
+    """Return how many letters the rate allows now: what a second brings at most, and one at once."""
+    if plan.rate is None:
+        return 0.0
+    if run.rate_refilled_at is None:
+        return 1.0
+    elapsed = (_clock() - run.rate_refilled_at).total_seconds()
+    return min(run.rate_tokens + max(elapsed, 0.0) * plan.rate, max(plan.rate, 1.0))
