@@ -1,0 +1,129 @@
+"""Reads of recovery runs: their list, one of them, what its letters came to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
+
+from deadletters.models import ItemState, RecoveryItem, RecoveryRun
+from deadletters.queries import letters
+from deadletters.words.errors import BadFilter, BadScope, NoSuchRun
+from deadletters.words.filters import Cursor, ItemFilter, PlaceCursor, RunFilter
+from deadletters.words.scopes import Matching, scope_of
+
+COUNT_CAP = 10_000
+RUNS_OF_LETTER = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run of the list with its letters by state."""
+
+    run: RecoveryRun
+    totals: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of the list of runs; `total` is at most COUNT_CAP + 1."""
+
+    rows: Sequence[Row]
+    total: int
+    next: Cursor | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items:
+    """A page of a run's letters, in the order in which they are sent."""
+
+    rows: Sequence[RecoveryItem]
+    next: PlaceCursor | None
+
+
+def page(filters: RunFilter) -> Page:
+    """Return the page of the list that the filter names, newest first."""
+    matching = _matching(filters)
+    newest = _after(matching, filters.after).defer("scope").order_by("-created_at", "-run_id")
+    found = list(newest[: filters.size + 1])
+    shown = found[: filters.size]
+    totals = totals_of([run.run_id for run in shown])
+    return Page(
+        rows=[Row(run=run, totals=totals[run.run_id]) for run in shown],
+        total=matching.values("pk")[: COUNT_CAP + 1].count(),
+        next=Cursor(at=shown[-1].created_at, id=shown[-1].run_id) if len(found) > filters.size else None,
+    )
+
+
+def get(run_id: UUID) -> RecoveryRun:
+    """Return one run; raises NoSuchRun."""
+    run = RecoveryRun.objects.filter(pk=run_id).first()
+    if run is None:
+        raise NoSuchRun(str(run_id))
+    return run
+
+
+def totals(run_id: UUID) -> Mapping[str, int]:
+    """Return how many letters of a run are in each state, by name of the state; they are counted."""
+    return totals_of([run_id])[run_id]
+
+
+def totals_of(run_ids: Sequence[UUID]) -> Mapping[UUID, Mapping[str, int]]:
+    """Return the same of several runs in one query."""
+    counted = {run_id: dict.fromkeys(map(str, ItemState.values), 0) for run_id in run_ids}
+    rows = RecoveryItem.objects.filter(run__in=run_ids).order_by().values_list("run_id", "state")
+    for run_id, state, count in rows.annotate(n=Count("*")):
+        counted[run_id][state] = count
+    return counted
+
+
+def whys(run_id: UUID) -> Sequence[tuple[str, str, int]]:
+    """Return why letters ended as they did: (state, why, how many), the most frequent first."""
+    said = RecoveryItem.objects.filter(run=run_id).exclude(why="").order_by().values_list("state", "why")
+    return list(said.annotate(n=Count("*")).order_by("-n", "state", "why")[:50])
+
+
+def items(run_id: UUID, filters: ItemFilter) -> Items:
+    """Return a page of a run's letters."""
+    of_run = RecoveryItem.objects.filter(run=run_id)
+    if filters.state:
+        of_run = of_run.filter(state=filters.state)
+    if filters.after is not None:
+        of_run = of_run.filter(place__gt=filters.after.place)
+    found = list(of_run.order_by("place")[: filters.size + 1])
+    shown = found[: filters.size]
+    return Items(rows=shown, next=PlaceCursor(place=shown[-1].place) if len(found) > filters.size else None)
+
+
+def newcomers(run: RecoveryRun) -> int:
+    """Return how many letters match the scope but died after it was frozen, at most COUNT_CAP + 1."""
+    try:
+        scope = scope_of(run.scope)
+    except (BadScope, BadFilter):
+        return 0
+    if not isinstance(scope, Matching) or run.frozen_at is None:
+        return 0
+    counted = 0
+    for part in letters.all_matching(scope.filters, now=timezone.now()):
+        newer = part.filter(dead_lettered_at__gt=run.frozen_at).values("pk")
+        counted += newer[: COUNT_CAP + 1 - counted].count()
+    return counted
+
+
+def runs_of_letter(dead_letter_id: UUID) -> Sequence[RecoveryItem]:
+    """Return a letter's place in the runs that it was in, with the runs, the latest first."""
+    of_letter = RecoveryItem.objects.filter(dead_letter_id=dead_letter_id).select_related("run").defer("run__scope")
+    return list(of_letter.order_by("-run__created_at")[:RUNS_OF_LETTER])
+
+
+def _matching(filters: RunFilter) -> QuerySet[RecoveryRun]:
+    wanted = {"state": filters.state, "kind": filters.kind, "actor": filters.actor, "group_id": filters.group_id}
+    return RecoveryRun.objects.filter(**{name: value for name, value in wanted.items() if value})
+
+
+def _after(found: QuerySet[RecoveryRun], cursor: Cursor | None) -> QuerySet[RecoveryRun]:
+    if cursor is None:
+        return found
+    earlier = Q(created_at=cursor.at, run_id__lt=cursor.id) | Q(created_at__lt=cursor.at)
+    return found.filter(earlier, created_at__lte=cursor.at)
