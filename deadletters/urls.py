@@ -4,7 +4,7 @@ from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 
 from deadletters import health
-from deadletters.views import exports, groups, letters, live, patterns, queues, subjects
+from deadletters.views import edits, exports, groups, letters, live, patterns, queues, subjects
 
 
 class LiveSource(StringConverter):
@@ -28,6 +28,10 @@ urlpatterns = [
     path("letters/<uuid:dead_letter_id>/recover", letters.recover, name="recover"),
     path("letters/<uuid:dead_letter_id>/notes", letters.add_note, name="add_note"),
     path("letters/<uuid:dead_letter_id>/triage", letters.triage_letter, name="triage_letter"),
+    path("letters/<uuid:dead_letter_id>/edit", edits.edit, name="edit"),
+    path("letters/<uuid:dead_letter_id>/versions/<int:number>", edits.version, name="version"),
+    path("letters/<uuid:dead_letter_id>/versions/<int:number>/restore", edits.restore, name="restore"),
+    path("letters/<uuid:dead_letter_id>/purge", edits.purge, name="purge"),
     path("letters/<uuid:dead_letter_id>/decide", letters.decide, name="decide"),
     path("groups/", groups.group_list, name="groups"),
     path("groups/<uuid:group_id>/", groups.group, name="group"),

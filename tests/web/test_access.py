@@ -6,7 +6,10 @@ from django.urls import reverse
 
 from deadletters import counting, urls
 from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryStatus
+from deadletters.store import edits as store
+from deadletters.store.audit import Actor
 from queues.models import InboxMessage, SourcePause
+from queues.words.payloads import Encoded
 from tests.db.rows import write_row
 from tests.factories import PASSWORD, a_letter, a_user
 from tests.web.conftest import HTMX
@@ -18,14 +21,16 @@ ACTIONS = (
     *("recover", "add_note", "triage_letter", "decide", "triage_group", "add_group_note"),
     *("pause", "resume", "let_stream_go", "try_destination", "run_now", "stop", "dead_letter"),
 )
-OF_A_LETTER = ("letter", "live", "recover", "add_note", "triage_letter", "decide")
+OF_LEADS = ("edit", "restore", "purge")
+OF_A_LETTER = ("letter", "live", "recover", "add_note", "triage_letter", "decide", "edit", "purge")
+OF_A_VERSION = ("version", "restore")
 OF_A_GROUP = ("group", "triage_group", "add_group_note")
 OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter")
 READ = (
-    *("letters", "newer", "letter", "groups", "group", "subjects", "subject"),
+    *("letters", "newer", "letter", "version", "groups", "group", "subjects", "subject"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
 )
-NAMES = ("home", "live", "group_of", "message_state", *READ, *ACTIONS)
+NAMES = ("home", "live", "group_of", "message_state", *READ, *ACTIONS, *OF_LEADS)
 ELSEWHERE = {"patterns", "healthz", "readyz"}
 """Open to all, or to nobody; exports have tests of their own."""
 
@@ -36,10 +41,21 @@ def address(name, letter):
         return reverse(f"deadletters:{name}", args=[FailureGroup.objects.get().pk])
     if name in OF_A_MESSAGE or name in ("live_messages", "resume"):
         return of_the_queues(name)
+    if name in OF_A_VERSION:
+        edited(letter)
+        return reverse(f"deadletters:{name}", args=[letter.pk, 1])
     if name == "group_of":
         return reverse("deadletters:group_of", args=[letter.error_fingerprint])
     query = "?type=order&id=1" if name == "subject" else ""
     return reverse(f"deadletters:{name}", args=[letter.pk] if name in OF_A_LETTER else []) + query
+
+
+def edited(letter):
+    """Give the letter a second version of its payload, once."""
+    if not letter.payloads.exists():
+        store.edit(
+            letter.pk, Encoded(json="{}", raw=None, size=2), by=Actor(name="lea"), reason="", row_version=1, limit=9
+        )
 
 
 def of_the_queues(name):
@@ -99,6 +115,30 @@ def test_a_viewer_changes_nothing_by_any_method_and_header(signed_in, viewer, na
     assert not Note.objects.exists()
     assert not OperatorAction.objects.exists()
     assert SourcePause.objects.exists() == (name == "resume")
+
+
+@pytest.mark.parametrize("name", OF_LEADS)
+@pytest.mark.parametrize("method", METHODS)
+def test_an_operator_neither_edits_nor_purges_by_any_method_and_header(page, name, method):
+    letter = a_letter(error="the secret of the letter")
+
+    for headers in ({}, HTMX, {"X-HTTP-Method-Override": "POST"}):
+        response = getattr(page, method)(address(name, letter), headers=headers)
+        assert response.status_code == 403
+        assert b"the secret of the letter" not in response.content
+    assert DeadLetter.objects.exists()
+    assert not OperatorAction.objects.exists()
+
+
+@pytest.mark.parametrize("name", OF_LEADS)
+def test_a_lead_changes_nothing_without_the_csrf_token_or_by_get(signed_in, name):
+    lea, letter = a_user("lea", "Leads"), a_letter()
+    here = address(name, letter)
+
+    assert signed_in(lea, csrf=True).post(here, {"reason": "x", "text": "{}", "row_version": "1"}).status_code == 403
+    assert signed_in(lea).get(here, {"reason": "x"}).status_code == (405 if name == "restore" else 200)
+    assert DeadLetter.objects.exists()
+    assert not OperatorAction.objects.exists()
 
 
 @pytest.mark.parametrize("name", READ)
