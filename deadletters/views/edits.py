@@ -89,24 +89,11 @@ def version(request: HttpRequest, dead_letter_id: UUID, number: int) -> HttpResp
 def restore(request: HttpRequest, dead_letter_id: UUID, number: int) -> HttpResponse:
     """Put an earlier version back; 422 without a reason, 409 when the letter has changed meanwhile."""
     try:
-        letter = letters.get(dead_letter_id)
-        new = triage.restore(
-            user=request.user,
-            dead_letter_id=letter.dead_letter_id,
-            version=number,
-            reason=request.POST.get("reason", ""),
-            row_version=_number(request, "row_version"),
-        )
+        return _restore(request, letters.get(dead_letter_id), number)
     except NoSuchLetter:
         return _no_such_letter(request)
     except NoSuchVersion as exc:
         return HttpResponse(str(exc), status=404, content_type="text/plain")
-    except BadChange as exc:
-        return _version(request, letter, number, status=422, errors={exc.field: str(exc)})
-    except StaleChange:
-        return _version(request, letter, number, status=409, said=_("It has changed meanwhile. Nothing was done."))
-    messages.success(request, _("Version %(old)s is back, as version %(new)s.") % {"old": number, "new": new})
-    return redirect("deadletters:letter", letter.dead_letter_id)
 
 
 @needs(access.PURGE)
@@ -180,6 +167,23 @@ def _hash(text: str) -> str:
 
 
 # --- versions
+
+
+def _restore(request: HttpRequest, letter: DeadLetter, number: int) -> HttpResponse:
+    try:
+        new = triage.restore(
+            user=request.user,
+            dead_letter_id=letter.dead_letter_id,
+            version=number,
+            reason=request.POST.get("reason", ""),
+            row_version=_number(request, "row_version"),
+        )
+    except BadChange as exc:
+        return _version(request, letter, number, status=422, errors={exc.field: str(exc)})
+    except StaleChange:
+        return _version(request, letter, number, status=409, said=_("It has changed meanwhile. Nothing was done."))
+    messages.success(request, _("Version %(old)s is back, as version %(new)s.") % {"old": number, "new": new})
+    return redirect("deadletters:letter", letter.dead_letter_id)
 
 
 def _version(
