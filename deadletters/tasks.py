@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from deadletters import counting, refingerprinting
+from deadletters import counting, generations, refingerprinting
 from deadletters.recovery import sweeping
 from deadletters.recovery.stepping import step
 from deadletters.store.steps import STEP
@@ -34,3 +34,9 @@ def step_runs() -> None:
 def sweep_recoveries() -> None:
     """Say of recoveries without an answer that there was none."""
     sweeping.sweep()
+
+
+@shared_task(name="deadletters.check_builds", ignore_result=True)
+def check_builds() -> None:
+    """Register the builds that workers report, and replay on a new one what it may have mended."""
+    generations.check()

@@ -4,6 +4,7 @@ from django.contrib import admin
 
 from deadletters.admin.reading import ReadingAdmin, group_of, letter_of, run_of
 from deadletters.models import Generation, RecoveryItem, RecoveryPass, RecoveryRun
+from deadletters.queries.replays import of_build
 from queues.admin.reading import MAX_LINE, masked, masked_json
 
 
@@ -41,6 +42,14 @@ class GenerationAdmin(ReadingAdmin):
     searched = ("service",)
     ordering = ("-first_seen_at", "-id")
     list_display = ("service", "build", "first_seen_at", "last_seen_at", "replay_begun_at", "replay_ended_at")
+    columns = (*list_display, "types", "perspectives", "replayed")
+
+    @admin.display(description="replayed")
+    def replayed(self, generation: Generation) -> str:
+        """Say how many groups and letters the build replayed, and how those ended."""
+        result = of_build(generation)
+        by_state = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in result.totals.items() if n)
+        return f"{result.groups:,} groups, {result.letters:,} letters" + (f": {by_state}" if by_state else "")
 
 
 @admin.register(RecoveryPass)

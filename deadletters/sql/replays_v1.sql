@@ -13,7 +13,7 @@ LANGUAGE sql STABLE AS $$
       FROM failure_groups g
       JOIN group_fingerprints f ON f.group_id = g.group_id
       JOIN wh_dead_letters l ON l.error_fingerprint = f.fingerprint AND l.error_fingerprint_version = f.version
-     WHERE g.group_id = p_group AND g.operator_disposition NOT IN (2, 3) AND g.state <> 'held'
+     WHERE g.group_id = p_group AND g.operator_disposition = 0 AND g.state <> 'held'
        AND (g.quiet_until IS NULL OR g.quiet_until <= p_now)
        AND coalesce(nullif(g.quiet_until_generation, ''), p_build) = p_build
        AND (g.state <> 'fixed' OR g.fixed_in_generation = p_build)

@@ -270,4 +270,4 @@ def test_the_inbox_is_woken_when_a_death_may_have_been_told(dead, monkeypatch):
     monkeypatch.setattr("queues.wakeups._send_folded", woken.append)
     drain("wh_inbox", seconds=None)
 
-    assert woken == ["wh_inbox"]
+    assert [wakeup.args for wakeup in woken] == [("wh_inbox",)]

@@ -104,7 +104,7 @@ GROUPS = {
     "fixed in another build": ({"state": "fixed", "fixed_in_generation": "build-3"}, False, False),
     "regressed after a fix": ({"state": "regressed", "fixed_in_generation": NEW}, True, False),
     "held": ({"state": "held"}, False, False),
-    "held by disposition": ({"operator_disposition": 2}, False, False),
+    "held by disposition": ({"operator_disposition": 2, "held_at": BEFORE}, False, False),
     "quiet": ({"quiet_until": LATER}, False, False),
     "quiet until another build": ({"quiet_until_generation": "build-3"}, False, False),
     "quiet until this build": ({"quiet_until_generation": NEW}, True, False),
