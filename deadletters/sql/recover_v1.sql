@@ -88,8 +88,12 @@ BEGIN
        SET recovery_sent_at = p_now, recovery_actor = p_actor, recovery_item_id = s.item, verdict = NULL,
            verdict_at = NULL
       FROM unnest(v_letters, v_items) AS s(letter, item)
-      JOIN LATERAL (SELECT d.deaths FROM wh_dead_letters d WHERE d.dead_letter_id = s.letter LIMIT 1) l ON true
-     WHERE s.letter = ANY (v_sent) AND e.dead_letter_id = s.letter AND e.number = l.deaths;
+     WHERE e.dead_letter_id = s.letter
+       AND e.id = ANY (ARRAY(
+           SELECT d.id FROM unnest(v_sent) AS sent(letter)
+            CROSS JOIN LATERAL (
+                  SELECT d.id FROM dead_letter_deaths d
+                   WHERE d.dead_letter_id = sent.letter ORDER BY d.number DESC LIMIT 1) d));
 
     RETURN QUERY
     SELECT u.letter, CASE WHEN u.letter = ANY (v_sent) THEN 'sent'
@@ -124,8 +128,10 @@ BEGIN
     v_items := ARRAY(SELECT l.current_item_id FROM wh_dead_letters l
                       WHERE l.dead_letter_id = ANY (p_dead_letters) AND l.current_item_id IS NOT NULL
                      UNION
-                     SELECT i.item_id FROM recovery_items i
-                      WHERE i.dead_letter_id = ANY (p_dead_letters) AND i.state = 'sent');
+                     SELECT i.item_id FROM unnest(p_dead_letters) AS l(id)
+                      CROSS JOIN LATERAL (
+                            SELECT i.item_id FROM recovery_items i
+                             WHERE i.dead_letter_id = l.id AND i.state = 'sent' LIMIT 1) i);
     UPDATE wh_dead_letters
        SET recovery_status = 3, recovered_at = p_now, next_recovery_at = NULL, row_version = row_version + 1
      WHERE dead_letter_id = ANY (p_dead_letters) AND superseded_by IS NULL;
@@ -141,8 +147,8 @@ BEGIN
                        THEN jsonb_build_object('item_id', i.item_id, 'state', 'skipped',
                                                'why', 'its effect was there already, nothing was done')
                        ELSE jsonb_build_object('item_id', i.item_id, 'state', 'recovered') END), p_now)
-      FROM recovery_items i
-     WHERE i.item_id = ANY (v_items);
+      FROM unnest(v_items) AS v(item_id)
+     CROSS JOIN LATERAL (SELECT i.* FROM recovery_items i WHERE i.item_id = v.item_id LIMIT 1) i;
 END $$;
 
 -- Letters that the schedule may recover now, the longest due first; reads only, a recovery checks again.

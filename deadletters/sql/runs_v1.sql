@@ -1,12 +1,15 @@
 -- The items of recovery runs: what is sent, what it came to, what follows.
+-- The LIMITs make the planner look each item up by its key: of a run that was just frozen it knows nothing.
 
 -- Makes the next waiting item of each of these items' streams the one that may be sent in its run.
 CREATE FUNCTION promote_items(p_items uuid[]) RETURNS void LANGUAGE sql AS $$
     UPDATE recovery_items n SET is_next = true
      WHERE NOT n.is_next AND n.item_id = ANY (ARRAY(
            SELECT f.item_id
-             FROM (SELECT DISTINCT i.run_id, i.stream_id FROM recovery_items i
-                    WHERE i.item_id = ANY (p_items) AND i.stream_id IS NOT NULL) e
+             FROM (SELECT DISTINCT i.run_id, i.stream_id FROM unnest(p_items) AS p(item_id)
+                    CROSS JOIN LATERAL (
+                          SELECT i.run_id, i.stream_id FROM recovery_items i WHERE i.item_id = p.item_id LIMIT 1) i
+                    WHERE i.stream_id IS NOT NULL) e
             CROSS JOIN LATERAL (
                   SELECT w.item_id FROM recovery_items w
                    WHERE w.run_id = e.run_id AND w.stream_id = e.stream_id AND w.state = 'waiting'
@@ -15,7 +18,7 @@ $$;
 
 -- Ends items: p_ends is an array of objects {item_id, state, why}. An item is ended once; one without an answer gets
 -- the answer that comes after all, unless p_from_waiting: then those that wait are ended, and no other.
--- Returns how many were. Locks: the items, in order of their letters.
+-- Returns how many were. Locks the items; the caller has their letters, so that no two wait for each other.
 CREATE FUNCTION end_recovery_items(p_ends jsonb, p_now timestamptz, p_from_waiting boolean DEFAULT false)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
@@ -24,10 +27,12 @@ DECLARE
     v_in_order uuid[];
 BEGIN
     SELECT array_agg(i.item_id), array_agg(i.item_id) FILTER (WHERE i.state <> 'no_answer') INTO v_ended, v_in_order
-      FROM (SELECT i.item_id, i.state FROM recovery_items i
-             WHERE i.item_id = ANY (v_ids)
-               AND CASE WHEN p_from_waiting THEN i.state = 'waiting' ELSE i.state IN ('sent', 'no_answer') END
-             ORDER BY i.dead_letter_id FOR UPDATE) i;
+      FROM (SELECT i.item_id, i.state FROM unnest(v_ids) AS v(item_id)
+             CROSS JOIN LATERAL (
+                   SELECT i.item_id, i.state FROM recovery_items i
+                    WHERE i.item_id = v.item_id
+                      AND CASE WHEN p_from_waiting THEN i.state = 'waiting' ELSE i.state IN ('sent', 'no_answer') END
+                    LIMIT 1 FOR UPDATE) i) i;
     IF v_ended IS NULL THEN
         RETURN 0;
     END IF;
@@ -54,7 +59,9 @@ DECLARE
     v_requests jsonb := (
         SELECT jsonb_agg(jsonb_build_object('dead_letter_id', i.dead_letter_id, 'item_id', i.item_id, 'life', i.life,
                                             'row_version', i.row_version, 'include_held', p_include_held))
-          FROM recovery_items i WHERE i.item_id = ANY (p_items) AND i.state = 'waiting');
+          FROM unnest(p_items) AS p(item_id)
+         CROSS JOIN LATERAL (
+               SELECT i.* FROM recovery_items i WHERE i.item_id = p.item_id AND i.state = 'waiting' LIMIT 1) i);
     v_letters uuid[];
     v_outcomes text[];
     v_items uuid[];
