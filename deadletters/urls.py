@@ -4,7 +4,7 @@ from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 
 from deadletters import health
-from deadletters.views import edits, exports, groups, letters, live, patterns, queues, subjects
+from deadletters.views import edits, exports, groups, letters, live, patterns, queues, runs, subjects
 
 
 class LiveSource(StringConverter):
@@ -40,6 +40,13 @@ urlpatterns = [
     path("groups/of/<str:fingerprint>", groups.by_fingerprint, name="group_of"),
     path("subjects/", subjects.subject_list, name="subjects"),
     path("subject/", subjects.subject, name="subject"),
+    path("runs/", runs.run_list, name="runs"),
+    path("runs/prepare", runs.prepare, name="prepare_run"),
+    path("runs/<uuid:run_id>/", runs.run, name="run"),
+    path("runs/<uuid:run_id>/live", runs.live, name="run_live"),
+    path("runs/<uuid:run_id>/preview", runs.run_preview, name="run_preview"),
+    path("runs/<uuid:run_id>/start", runs.start, name="start_run"),
+    path("runs/<uuid:run_id>/change", runs.change, name="change_run"),
     path("queues/", queues.overview, name="queues"),
     path("queues/pause", queues.pause, name="pause"),
     path("queues/pauses/<int:pause_id>/resume", queues.resume, name="resume"),

@@ -23,7 +23,7 @@ def describe(action: OperatorAction) -> str:
         return f"Changed {', '.join(changes)}"
     if action.action in ("edit", "restore"):
         return _of_payload(action.action, before, after)
-    return _of_queues(action.action, before, after) or f"Action: {action.action}"
+    return _of_queues(action.action, before, after) or _of_runs(action.action, after) or f"Action: {action.action}"
 
 
 def _of_payload(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -46,6 +46,25 @@ def _of_queues(action: str, before: Mapping[str, Any], after: Mapping[str, Any])
         "purge": "Purged it",
         "try_destination": f"Had {after.get('destination', '')} tried",
     }.get(action, "")
+
+
+def _of_runs(action: str, after: Mapping[str, Any]) -> str:
+    """Say what was done to a recovery run; empty for anything else."""
+    letters, not_sent = after.get("letters"), after.get("not_sent")
+    plan = after.get("plan")
+    canary = plan.get("canary") if isinstance(plan, Mapping) else None
+    return {
+        "run_prepare": "Prepared it",
+        "run_start": f"Started it{_some(letters, 'letters')}{_some(canary, 'first')}",
+        "run_pause": "Paused it",
+        "run_resume": "Resumed it",
+        "run_stop": f"Stopped it{_some(not_sent, 'not sent')}",
+        "run_discard": "Discarded it",
+    }.get(action, "")
+
+
+def _some(number: Any, what: str) -> str:
+    return f", {number:,} {what}" if isinstance(number, int) and number else ""
 
 
 def _changes(values: Any) -> Mapping[str, Any]:

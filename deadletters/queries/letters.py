@@ -3,7 +3,7 @@
 Lists never select bodies or whole error texts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -137,6 +137,12 @@ def get(dead_letter_id: UUID) -> DeadLetter:
             return letter
         wanted = letter.superseded_by
     raise NoSuchLetter(str(dead_letter_id))
+
+
+def briefly(dead_letter_ids: Iterable[UUID]) -> Mapping[UUID, DeadLetter]:
+    """Return what lists show of these letters, by id; one that was purged is missing."""
+    columns = (*LIST_FIELDS, "destination", "perspective_name", "stream_id")
+    return DeadLetter.objects.filter(pk__in=list(dead_letter_ids)).only(*columns).in_bulk()
 
 
 def failure_detail_of(letter: DeadLetter) -> str | None:

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import OperationalError, connection, transaction
 
 from deadletters.models import DeadLetter, ItemState, RecoveryItem
+from deadletters.queries import letters
 
 MAX_ITEMS = 100_000
 """Letters of a run that a preview looks at."""
@@ -204,11 +205,5 @@ def samples(run_id: UUID) -> Sequence[DeadLetter]:
         samples=SAMPLES,
     )
     ids = [letter_id for (letter_id,) in found]
-    known = DeadLetter.objects.filter(pk__in=ids).only(*_SAMPLED).in_bulk()
+    known = letters.briefly(ids)
     return [known[letter_id] for letter_id in ids if letter_id in known]
-
-
-_SAMPLED = (
-    *("dead_letter_id", "source_table", "message_type", "destination", "perspective_name", "stream_id"),
-    *("error_line", "dead_lettered_at", "deaths"),
-)

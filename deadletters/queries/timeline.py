@@ -71,6 +71,14 @@ def of_group(group_id: UUID) -> Timeline:
     )
 
 
+def of_run(run_id: UUID) -> Timeline:
+    """Return what people did to a recovery run, the newest first."""
+    newest = list(OperatorAction.objects.filter(run_id=run_id).order_by("-at", "-id")[: LIMIT + 1])
+    return Timeline(
+        events=[event for action in newest[:LIMIT] for event in _action(action)], is_cut=len(newest) > LIMIT
+    )
+
+
 def of_deaths(letter_ids: Sequence[UUID]) -> Timeline:
     """Return the deaths of letters, the newest first, each with its letter."""
     shown = DeadLetterDeath.objects.filter(dead_letter__in=letter_ids).defer("failure_detail", "last_reported_error")

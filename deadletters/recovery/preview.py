@@ -64,6 +64,11 @@ class Preview:
     now: datetime
 
     @property
+    def breakdowns(self) -> Sequence[Breakdown]:
+        parts = (self.sources, self.types, self.targets)
+        return [part for part in parts if part is not None]
+
+    @property
     def is_incomplete(self) -> bool:
         parts = (self.types, self.ages, self.streams, self.unsendable, self.samples)
         return any(part is None for part in parts)

@@ -17,13 +17,13 @@ from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.models import FailureGroup, GroupState
-from deadletters.queries import groups, letters, timeline, trends
+from deadletters.queries import groups, letters, runs, timeline, trends
 from deadletters.triage.changes import SETTABLE_STATES
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import Form, changes_of, filter_of, form_of, refused_form
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, NoSuchGroup, StaleChange
-from deadletters.words.filters import GROUP_SORTS, GROUP_STATES, SIZES, GroupFilter, LetterFilter
+from deadletters.words.filters import GROUP_SORTS, GROUP_STATES, SIZES, GroupFilter, LetterFilter, RunFilter
 
 FIELDS = (
     "owner",
@@ -37,6 +37,8 @@ FIELDS = (
     "runbook",
 )
 NEWEST = 20
+RUNS = 5
+"""Runs on a group that its page shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,11 +185,19 @@ def _page(request: HttpRequest, found: FailureGroup, *, status: int = 200, **mor
         "rows": letters.newest(filters, NEWEST, now=now),
         "subjects": groups.subjects_in(newest),
         "sampled": len(newest),
+        **_recovery_context(found),
         **_triage_context(request, found),
         **_notes_context(request, found),
         **more,
     }
     return _render(request, "group.html", context, status=status)
+
+
+def _recovery_context(found: FailureGroup) -> dict[str, Any]:
+    """Return the newest runs on the group, and the one of them that worked last."""
+    newest = runs.page(RunFilter(group=str(found.group_id), size=25)).rows
+    worked = next((row for row in newest if row.totals["recovered"]), None)
+    return {"runs": newest[:RUNS], "worked": worked}
 
 
 def _triage_context(request: HttpRequest, found: FailureGroup) -> dict[str, Any]:

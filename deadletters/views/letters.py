@@ -18,7 +18,7 @@ from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.models import DeadLetter, Disposition, RecoveryStatus
-from deadletters.queries import groups, letters, timeline, versions
+from deadletters.queries import groups, letters, runs, timeline, versions
 from deadletters.store.recovery import Sent
 from deadletters.triage import edits
 from deadletters.views.access import needs, wants_fragment
@@ -311,6 +311,7 @@ def _context(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
         "note_address": reverse("deadletters:add_note", args=[letter.dead_letter_id]),
         "note_key": letter.dead_letter_id,
         "subjects": letters.subjects_of(letter),
+        "items": runs.runs_of_letter(letter.dead_letter_id),
         "failure_detail": letters.failure_detail_of(letter),
         "timeline": told,
         "timeline_title": _("Timeline"),

@@ -49,7 +49,8 @@ class Meter:
 class Progress:
     """What is known of a run: its state, its present wave (0 = the canary) and its letters by state.
 
-    canary: letters that go first, as far as there are so many.
+    canary: letters that go first, as far as there are so many. The state "starting": a run that a person started and
+    that waits for its time, or for a worker. stop_reason: of one that ends, or has ended before its end.
     """
 
     state: str
@@ -86,16 +87,20 @@ class Progress:
     @property
     def is_moving(self) -> bool:
         """Whether something may change by itself."""
-        return self.state in ("freezing", "running") or self.unanswered > 0
+        return self.state in ("freezing", "starting", "running") or self.unanswered > 0
 
     def words(self) -> str:
         """Say where the run is, in a sentence."""
         if self.state == "freezing":
-            return f"Collecting its letters: {self.total:,} so far"
+            return "Collecting its letters"
         if self.state == "ready":
             return f"Waits for its start: {self.waiting:,} would be sent"
+        if self.state == "starting":
+            return f"Starts: {self.waiting:,} to send"
         if self.state in ENDED:
             return self._end()
+        if self.stop_reason:
+            return f"Ends, {self.stop_reason}: {self.waiting:,} that are not sent stay dead letters"
         said = self._wave()
         return f"Paused. {said}" if self.state == "paused" else said
 
@@ -106,13 +111,14 @@ class Progress:
         return f"Wave {self.wave:,}: {handed:,} of {self.total:,} done or under way"
 
     def _end(self) -> str:
-        said = self.stop_reason[:1].upper() + self.stop_reason[1:]
+        said = f"Finished: {self.counts.get('recovered', 0):,} of {self.total:,} recovered"
         if self.state == "stopped":
-            said = said or "Stopped"
-        else:
-            said = f"Finished: {self.counts.get('recovered', 0):,} of {self.total:,} recovered"
+            is_sentence = self.stop_reason.lower().startswith("stopped")
+            said = (
+                self.stop_reason if is_sentence else f"Stopped: {self.stop_reason}" if self.stop_reason else "Stopped"
+            )
         waits = f". {self.unanswered:,} still without an answer" if self.unanswered else ""
-        return f"{said.rstrip('.')}{waits}"
+        return f"{said[:1].upper()}{said[1:].rstrip('.')}{waits}"
 
     def seconds_left(self, *, rate: float | None, elapsed: float) -> float | None:
         """Return about how long the rest takes at the plan's rate, or as fast as until now; None = nobody knows."""

@@ -5,13 +5,13 @@ from django.test import Client
 from django.urls import reverse
 
 from deadletters import counting, urls
-from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryStatus
+from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryRun, RecoveryStatus, RunState
 from deadletters.store import edits as store
 from deadletters.store.audit import Actor
 from queues.models import InboxMessage, SourcePause
 from queues.words.payloads import Encoded
 from tests.db.rows import write_row
-from tests.factories import PASSWORD, a_letter, a_user
+from tests.factories import PASSWORD, a_letter, a_run, a_user
 from tests.web.conftest import HTMX
 
 pytestmark = pytest.mark.django_db
@@ -20,17 +20,20 @@ METHODS = ("get", "head", "post", "put", "patch", "delete")
 ACTIONS = (
     *("recover", "add_note", "triage_letter", "decide", "triage_group", "add_group_note"),
     *("pause", "resume", "let_stream_go", "try_destination", "run_now", "stop", "dead_letter"),
+    *("prepare_run", "start_run", "change_run"),
 )
 OF_LEADS = ("edit", "restore", "purge")
 OF_A_LETTER = ("letter", "live", "recover", "add_note", "triage_letter", "decide", "edit", "purge")
 OF_A_VERSION = ("version", "restore")
 OF_A_GROUP = ("group", "triage_group", "add_group_note")
+OF_A_RUN = ("run", "run_live", "run_preview", "start_run", "change_run")
 OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter")
 READ = (
     *("letters", "newer", "letter", "version", "groups", "group", "subjects", "subject"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
+    *("runs", "run", "run_preview"),
 )
-NAMES = ("home", "live", "group_of", "message_state", *READ, *ACTIONS, *OF_LEADS)
+NAMES = ("home", "live", "group_of", "message_state", "run_live", *READ, *ACTIONS, *OF_LEADS)
 ELSEWHERE = {"patterns", "healthz", "readyz"}
 """Open to all, or to nobody; exports have tests of their own."""
 
@@ -39,6 +42,9 @@ def address(name, letter):
     if name in OF_A_GROUP:
         counting.fold()
         return reverse(f"deadletters:{name}", args=[FailureGroup.objects.get().pk])
+    if name in OF_A_RUN:
+        run = RecoveryRun.objects.first() or a_run([letter or a_letter()], reason="the secret of the letter")
+        return reverse(f"deadletters:{name}", args=[run.pk])
     if name in OF_A_MESSAGE or name in ("live_messages", "resume"):
         return of_the_queues(name)
     if name in OF_A_VERSION:
@@ -115,6 +121,7 @@ def test_a_viewer_changes_nothing_by_any_method_and_header(signed_in, viewer, na
     assert not Note.objects.exists()
     assert not OperatorAction.objects.exists()
     assert SourcePause.objects.exists() == (name == "resume")
+    assert not RecoveryRun.objects.exclude(state=RunState.READY, starts_at=None).exists()
 
 
 @pytest.mark.parametrize("name", OF_LEADS)
@@ -160,6 +167,10 @@ def test_a_viewer_sees_why_recover_is_off_and_no_form(signed_in, viewer):
     assert "You lack the right to triage." in group
     assert "<textarea" not in group
     assert 'name="owner"' not in group
+    run = signed_in(viewer).get(address("run", a_letter())).content.decode()
+    assert "You lack the right to start it." in run
+    assert "start_run" not in run
+    assert 'name="canary"' not in run
 
 
 @pytest.mark.parametrize("name", ACTIONS)

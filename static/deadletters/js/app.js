@@ -78,6 +78,52 @@ document.addEventListener("submit", (event) => {
   if (event.target.matches("[data-sign-out]")) sessionStorage.clear();
 });
 
+// --- picking letters for a run: a count, all of a page, and a range with the shift key
+
+const picks = () => [...document.querySelectorAll("input.pick")];
+let lastPicked = null;
+
+function sayPicked() {
+  const n = picks().filter((box) => box.checked).length;
+  for (const place of document.querySelectorAll("[data-picked]")) place.textContent = n ? n : "";
+}
+
+document.addEventListener("click", (event) => {
+  const box = event.target.closest("input.pick");
+  if (!box) return;
+  const boxes = picks();
+  if (event.shiftKey && lastPicked?.isConnected) {
+    const [from, to] = [boxes.indexOf(lastPicked), boxes.indexOf(box)].sort((one, other) => one - other);
+    for (const each of boxes.slice(from, to + 1)) each.checked = box.checked;
+  }
+  lastPicked = box;
+  sayPicked();
+});
+
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("[data-pick-all]")) return;
+  for (const box of picks()) box.checked = event.target.checked;
+  sayPicked();
+});
+
+// What a button says of a field follows the field; a form that begins something is sent once.
+document.addEventListener("input", (event) => {
+  for (const place of document.querySelectorAll(`[data-mirror="${event.target.name}"]`)) {
+    place.textContent = event.target.value.trim() || "0";
+  }
+});
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("[data-once]")) return;
+  if (event.target.dataset.sent) event.preventDefault();
+  event.target.dataset.sent = "yes";
+});
+
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("[data-once]")) delete form.dataset.sent;
+  sayPicked();
+});
+
 // A click anywhere on a row opens it, unless something in it was meant or text is being selected.
 document.addEventListener("click", (event) => {
   const row = event.target.closest("[data-row]");
