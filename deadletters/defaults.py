@@ -66,5 +66,6 @@ def make_beat_rows(**_: Any) -> None:
     """Make the beat rows that are missing."""
     make_row("dead letters: fold counts", "deadletters.fold_counts", seconds=conf().tick_seconds, queue="recovery")
     make_row("dead letters: step runs", STEP.task, seconds=conf().tick_seconds, queue=STEP.queue)
+    make_row("dead letters: recover what is due", "deadletters.recover_due", seconds=60, queue=STEP.queue)
     make_row("dead letters: sweep recoveries", "deadletters.sweep_recoveries", seconds=60, queue=STEP.queue)
     make_row("dead letters: keep house", "deadletters.keep_house", seconds=HOUSE_SECONDS, queue="recovery")

@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from deadletters import counting, generations, refingerprinting
-from deadletters.recovery import sweeping
+from deadletters.recovery import passes, schedule, sweeping
 from deadletters.recovery.stepping import step
 from deadletters.store.steps import STEP
 from queues import wakeups
@@ -40,3 +40,10 @@ def sweep_recoveries() -> None:
 def check_builds() -> None:
     """Register the builds that workers report, and replay on a new one what it may have mended."""
     generations.check()
+
+
+@shared_task(name="deadletters.recover_due", acks_late=True, ignore_result=True)
+def recover_due() -> None:
+    """Bring letters in line with what people changed, then recover what is due."""
+    passes.step(seconds=conf().drain_seconds)
+    schedule.recover_due(seconds=conf().drain_seconds)

@@ -51,18 +51,29 @@ class AuditedAdmin(ReadingAdmin):
         """Return the letter or group that the audit names beside the change, as arguments of `record`."""
         return {}
 
+    def carry_out(self, before: Any, after: Any) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
+        """Do what follows from a change of a row, in its transaction; return what the audit says of it.
+
+        before, after: the row then and now, None where there is none.
+        """
+        return {}
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         by = _actor(request)
-        before = values_of(type(obj)._base_manager.select_for_update().get(pk=obj.pk)) if change else None
+        was = type(obj)._base_manager.select_for_update().get(pk=obj.pk) if change else None
         self.stamp(obj, by=by, change=change, form=form)
         with transaction.atomic():
             obj.save()
             obj.refresh_from_db()
-            self._record(by, f"{self.thing}_{'changed' if change else 'added'}", obj, before, values_of(obj))
+            before, after = values_of(was) if was else None, values_of(obj)
+            if before != after:
+                after |= self.carry_out(was, obj)
+                self._record(by, f"{self.thing}_{'changed' if change else 'added'}", obj, before, after)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         with transaction.atomic():
-            self._record(_actor(request), f"{self.thing}_deleted", obj, values_of(obj), None)
+            follows = dict(self.carry_out(obj, None)) or None
+            self._record(_actor(request), f"{self.thing}_deleted", obj, values_of(obj), follows)
             obj.delete()
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -73,9 +84,6 @@ class AuditedAdmin(ReadingAdmin):
     def _record(
         self, by: Actor, action: str, row: Any, before: dict[str, Any] | None, after: dict[str, Any] | None
     ) -> None:
-        changed = before is None or after is None or before != after
-        if not changed:
-            return
         audit.record(actor=by, action=action, before=before, after=after, **self.subject_of(row))
 
 

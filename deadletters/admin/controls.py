@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.contrib.admin.widgets import AdminTextInputWidget
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from deadletters import triage
 from deadletters.admin.auditing import AuditedAdmin, values_of
 from deadletters.models import LegalHold, RecoveryPolicy
+from deadletters.recovery.policies import Change, Simulation, apply, simulate
 from deadletters.store.audit import Actor
+from deadletters.store.decisions import policy_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, NoSuchPause
 from queues.models import SourcePause
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     _ModelForm = forms.ModelForm[Any]
 else:
     _ModelForm = forms.ModelForm  # generic for the type checker only
+
+SIMULATE = "_simulate"
+"""The name of the button that asks what a change would do."""
 
 
 class SetUpForm(_ModelForm):
@@ -52,6 +58,17 @@ class SetUpForm(_ModelForm):
 
 
 class PolicyForm(SetUpForm):
+    """A policy. Asked to simulate, it says what the change would do to present letters, and is not saved."""
+
+    simulation: Simulation | None = None
+
+    def is_valid(self) -> bool:
+        is_good = super().is_valid()
+        if is_good and SIMULATE in self.data:
+            before = RecoveryPolicy.objects.filter(pk=self.instance.pk).first()
+            self.simulation = simulate(_policy_change(before, self.instance))
+        return is_good and SIMULATE not in self.data
+
     class Meta:
         labels = {
             "is_automatic": "Recovered by the schedule",
@@ -72,12 +89,31 @@ def _digest(row: Any) -> str:
     return sha256(json.dumps(values_of(row), sort_keys=True).encode()).hexdigest()[:16]
 
 
+def _policy_change(before: RecoveryPolicy | None, after: RecoveryPolicy | None) -> Change:
+    return Change(before=policy_of(before) if before else None, after=policy_of(after) if after else None)
+
+
 @admin.register(RecoveryPolicy)
 class RecoveryPolicyAdmin(AuditedAdmin):
+    """Policies; what a change does to present letters is shown before it, done after it, and kept in the audit."""
+
     thing = "policy"
     form = PolicyForm
     ordering = ("cause", "id")
     list_display = ("name", "cause", "failure_reason", "is_automatic", "max_recoveries", "cooldown_seconds", "then")
+
+    def carry_out(self, before: RecoveryPolicy | None, after: RecoveryPolicy | None) -> Mapping[str, Any]:
+        change = _policy_change(before, after)
+        expected = simulate(change)
+        apply(change)
+        return {"letters": expected.as_json()}
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        found = self.get_object(request, unquote(object_id)) if request.method == "GET" else None
+        expected = simulate(_policy_change(found, None)) if found and self.has_delete_permission(request) else None
+        return super().delete_view(request, object_id, {**(extra_context or {}), "simulation": expected})
 
 
 class PauseForm(SetUpForm):

@@ -83,13 +83,13 @@ class Unsendable:
     held: int
 
 
-def bounded(read: Callable[[], T]) -> T | None:
-    """Return what is read; None when it takes longer than PART_MS. Anything else that goes wrong is raised."""
+def bounded(read: Callable[[], T], *, ms: int = PART_MS) -> T | None:
+    """Return what is read; None when a statement of it takes longer. Anything else that goes wrong is raised."""
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('statement_timeout'), current_setting('jit')")
             timeout, jit = cursor.fetchone()
-            _set(cursor, f"{PART_MS}ms", "off")
+            _set(cursor, f"{ms}ms", "off")
             found = read()
             _set(cursor, timeout, jit)
             return found

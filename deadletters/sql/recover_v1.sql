@@ -5,7 +5,8 @@
 -- p_requests: array of objects {dead_letter_id, item_id, life, row_version, include_held}: the item of the letter in a
 -- recovery run, or null; life and row_version as they were seen, null = whatever they are; include_held (default
 -- false): also what a person holds.
--- p_kind: 'person'; 'schedule', which counts against the letters' automatic recoveries and takes open ones only;
+-- p_kind: 'person'; 'schedule', which counts against the letters' automatic recoveries, but for those that a person asked
+-- for ("retry now"), and takes open ones only;
 -- 'replay', on the build p_generation only, which each letter remembers. What a person decided wins over the latter two.
 -- Returns what became of each: 'sent'; 'recovering' or 'recovered' (somebody was first); 'given_up'; 'changed' since it
 -- was seen; 'held' by a person; 'quiet' until later; 'stream_held' (its stream waits behind another letter, and a run
@@ -76,7 +77,7 @@ BEGIN
 
     UPDATE wh_dead_letters l
        SET recovery_status = 1, recoveries_total = l.recoveries_total + 1, last_recovery_at = p_now,
-           recovery_attempts = l.recovery_attempts + CASE p_kind WHEN 'schedule' THEN 1 ELSE 0 END,
+           recovery_attempts = l.recovery_attempts + (p_kind = 'schedule' AND l.operator_disposition <> 1)::integer,
            next_recovery_at = NULL, row_version = l.row_version + 1,
            current_item_id = s.item,
            retried_on_generations = CASE WHEN p_kind = 'replay' AND NOT l.retried_on_generations @> ARRAY[p_generation]

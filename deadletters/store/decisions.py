@@ -91,9 +91,9 @@ _FACTS = """
     SELECT l.dead_letter_id, l.row_version, l.cause, l.failure_reason, l.dead_lettered_at, f.group_id,
            l.recovery_status, l.operator_disposition, l.recovery_attempts, l.next_recovery_at,
            greatest(l.quiet_until, g.quiet_until),
-           EXISTS (SELECT FROM (VALUES (l.quiet_until_generation), (g.quiet_until_generation)) AS w(build)
-                    WHERE w.build IS NOT NULL
-                      AND NOT EXISTS (SELECT FROM generations n WHERE n.build = w.build)),
+           EXISTS (SELECT FROM (VALUES (l.quiet_until_generation), (g.quiet_until_generation),
+                                       (CASE g.state WHEN 'fixed' THEN g.fixed_in_generation END)) AS w(build)
+                    WHERE w.build <> '' AND NOT EXISTS (SELECT FROM generations n WHERE n.build = w.build)),
            CASE WHEN l.held_by_group IS NOT NULL THEN coalesce(h.operator_disposition = 2, false)
                 ELSE coalesce(g.operator_disposition = 2, false)
                      AND coalesce(l.decided_at < greatest(g.held_at, l.dead_lettered_at), true) END,

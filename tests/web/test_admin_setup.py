@@ -4,9 +4,10 @@ import pytest
 from django.core.management import call_command
 from django.urls import reverse
 
-from deadletters.models import LegalHold, OperatorAction, RecoveryPolicy
+from deadletters.models import LegalHold, OperatorAction, RecoveryPass, RecoveryPolicy
+from deadletters.recovery import passes
 from queues.models import SourcePause
-from tests.factories import a_letter, a_user
+from tests.factories import NOON, a_letter, a_user
 from tests.web.test_admin import address
 
 pytestmark = pytest.mark.django_db
@@ -217,3 +218,113 @@ def test_a_policy_that_somebody_changed_meanwhile_is_not_written_over(browser):
     assert "Somebody has changed it" in answer.content.decode()
     policy.refresh_from_db()
     assert (policy.max_recoveries, policy.cooldown_seconds) == (4, 3600)
+
+
+def posted(browser, policy, **values):
+    form = browser.get(address(RecoveryPolicy, "change", policy.pk)).context["adminform"].form
+    initial = {name: form.get_initial_for_field(form.fields[name], name) for name in form.fields}
+    return {name: "" if value is None else value for name, value in initial.items() if value is not False} | values
+
+
+def spent_policy():
+    return RecoveryPolicy.objects.get(cause="budget_spent", failure_reason=None)
+
+
+def test_a_simulation_says_what_would_happen_and_saves_nothing(browser):
+    letters = [a_letter(recovery_attempts=n) for n in (0, 0, 1)]
+    policy = spent_policy()
+
+    answer = browser.post(
+        address(RecoveryPolicy, "change", policy.pk),
+        posted(browser, policy, max_recoveries=1, cooldown_seconds=60, then="give_up", _simulate="Simulate"),
+    )
+
+    content = answer.content.decode()
+    assert answer.status_code == 200
+    assert "With this change 2 would become due now, 1 would be given up." in content
+    assert str(letters[2].pk) in content
+    assert 'value="60"' in content
+    assert "Please correct" not in content
+    policy.refresh_from_db()
+    assert (policy.cooldown_seconds, policy.then) == (3600, "hold")
+    assert not OperatorAction.objects.exists()
+    assert not RecoveryPass.objects.exists()
+
+
+def test_a_simulation_of_what_may_not_be_saved_says_what_is_wrong(browser):
+    policy = spent_policy()
+
+    answer = browser.post(
+        address(RecoveryPolicy, "change", policy.pk), posted(browser, policy, max_recoveries=-1, _simulate="Simulate")
+    )
+
+    assert answer.context["adminform"].form.errors
+    assert "With this change" not in answer.content.decode()
+
+
+def test_saving_a_policy_applies_it_to_present_letters_and_the_audit_keeps_the_counts(browser):
+    spent, early = a_letter(recovery_attempts=1), a_letter()
+    policy = spent_policy()
+
+    browser.post(address(RecoveryPolicy, "change", policy.pk), posted(browser, policy, then="give_up"))
+
+    action = last_action()
+    assert (action.before["then"], action.after["then"]) == ("hold", "give_up")
+    assert action.after["letters"] == {"counts": {"due": 1, "given_up": 1}, "complete": True}
+    passes.step(seconds=60)
+    spent.refresh_from_db()
+    early.refresh_from_db()
+    assert (spent.recovery_status, early.recovery_status) == (4, 0)
+    assert early.next_recovery_at is not None
+
+
+def test_another_name_alone_touches_no_letter(browser):
+    a_letter()
+    policy = spent_policy()
+
+    browser.post(address(RecoveryPolicy, "change", policy.pk), posted(browser, policy, name="other"))
+
+    assert last_action().after["letters"] == {"counts": {}, "complete": True}
+    assert not RecoveryPass.objects.exists()
+
+
+def test_deleting_a_policy_says_before_what_it_does_and_does_it(browser):
+    letter = a_letter(next_recovery_at=NOON)
+    policy = spent_policy()
+
+    asked = browser.get(address(RecoveryPolicy, "delete", policy.pk)).content.decode()
+    browser.post(address(RecoveryPolicy, "delete", policy.pk), {"post": "yes"})
+
+    assert "With this change 1 would no longer be automatic." in asked
+    assert last_action().after["letters"]["counts"] == {"left": 1}
+    passes.step(seconds=60)
+    letter.refresh_from_db()
+    assert letter.next_recovery_at is None
+
+
+def test_adding_a_policy_is_simulated_too(browser):
+    a_letter(failure_reason=8)
+    a_letter(failure_reason=99)
+    RecoveryPolicy.objects.filter(failure_reason=8).delete()
+    data = {"name": "ours", "cause": "budget_spent", "failure_reason": 8, "max_recoveries": 0, "cooldown_seconds": 0}
+
+    answer = browser.post(
+        address(RecoveryPolicy, "add"), {**data, "is_automatic": "on", "then": "hold", "_simulate": "Simulate"}
+    )
+
+    assert "With this change 1 would be held." in answer.content.decode()
+    assert not RecoveryPolicy.objects.filter(failure_reason=8).exists()
+
+
+def test_the_pages_of_a_policy_carry_no_inline_script_or_style(browser):
+    policy = spent_policy()
+    pages = [
+        browser.get(address(RecoveryPolicy, "delete", policy.pk)),
+        browser.post(address(RecoveryPolicy, "change", policy.pk), posted(browser, policy, _simulate="Simulate")),
+    ]
+
+    for page in pages:
+        content = page.content.decode()
+        assert "style=" not in content
+        assert "<style" not in content
+        assert all("src=" in script.split(">")[0] for script in content.split("<script")[1:])
