@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from deadletters import generations
+from deadletters import counting, generations
 from deadletters.models import DeadLetter, RecoveryItem, RecoveryRun
 from deadletters.recovery.stepping import step
 from queues import send
 from queues.models import InboxMessage
 from tests.db.conftest import move_by_hand
+from tests.factories import a_letter
 from tests.worker.conftest import Shop
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,4 +63,29 @@ def test_a_replay_that_dies_again_on_the_new_build_is_not_replayed_on_it_once_mo
     assert [item.state for item in RecoveryItem.objects.all()] == ["failed_differently"]
 
     drains(shop, NEW)
+    assert generations.check() == 0
+
+
+CHECK = "from deadletters import generations; generations.PAGE_GROUPS = 2; generations.check()"
+
+
+@pytest.mark.parametrize("point", ["after_register", "after_begin", "after_page"])
+def test_a_worker_that_is_killed_while_it_checks_builds_leaves_the_rest_to_the_next(shop: Shop, point: str) -> None:
+    drains(shop, OLD)
+    generations.check()
+    for number in range(5):
+        a_letter(
+            message_type="test.Good",
+            error_fingerprint=f"{number:016}",
+            error_fingerprint_version=2,
+            generation=OLD,
+        )
+    counting.fold()
+    drains(shop, NEW)
+
+    killed = shop.run("shell", "-c", CHECK, TEST_KILL_AT=point).wait()
+    assert killed == -9, shop.log()
+    assert shop.run("shell", "-c", CHECK).wait() == 0, shop.log()
+
+    assert RecoveryRun.objects.filter(kind="replay", generation=NEW).count() == 5
     assert generations.check() == 0

@@ -133,5 +133,8 @@ POINTS: Mapping[str, Point] = {
     "before_close": _before("queues.runfile.RunFile.close"),
     "before_charge": _before("queues.drainer.losses._charge"),
     "after_charge": _after("queues.drainer.losses._charge"),
+    "after_register": _after("deadletters.queries.replays.register"),
+    "after_begin": _after("deadletters.recovery.runs.begin"),
+    "after_page": _after("deadletters.generations._note"),
     "before_sweep_release": _before("queues.drainer.losses.log_without_run"),
 }
