@@ -46,7 +46,7 @@ class Migration(migrations.Migration):
         run(
             'broker_v1', folder=HERE, reverse='DROP FUNCTION keep_broker_letters(jsonb, bytea[], uuid, text, timestamptz)'
         ),
-        *of_each_table('emit_v1', 'DROP FUNCTION emit_{{work}}(uuid[], uuid[], text, timestamptz)'),
+        *of_each_table('emit_v1', 'DROP FUNCTION emit_{{work}}(uuid[], uuid[], uuid[], uuid[], text, timestamptz)'),
         run(
             'recover_v1',
             folder=HERE,

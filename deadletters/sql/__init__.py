@@ -39,9 +39,13 @@ _BODY = {
     "restore_raw": "l.envelope_raw",
     "holds": "false",
 }
+_METADATA = """CASE
+           WHEN s.original_id IS NOT DISTINCT FROM l.original_id OR jsonb_typeof(l.metadata) <> 'object' THEN l.metadata
+           WHEN s.original_id IS NULL THEN l.metadata - 'original_id'
+           ELSE l.metadata || jsonb_build_object('original_id', s.original_id) END"""
 _MESSAGE_BODY = {
     "body": "message_type, event_data, metadata",
-    "body_values": "l.message_type, coalesce(l.envelope -> 'event_data', 'null'::jsonb), l.metadata",
+    "body_values": f"l.message_type, coalesce(l.envelope -> 'event_data', 'null'::jsonb), {_METADATA}",
 }
 
 _OWN: Mapping[str, Mapping[str, str]] = {

@@ -12,6 +12,7 @@
 -- was seen; 'held' by a person; 'quiet' until later; 'stream_held' (its stream waits behind another letter, and a run
 -- does not overtake it); 'conflict' (a message with its id waits already, nothing was changed); 'superseded';
 -- 'unsupported' (its source is not one of ours); 'gone'. Deduplication does not apply: the ids are known to us.
+-- An edited payload goes under the id of its version, and the letter takes that id; what it was, `original_id` tells.
 -- Locks: the letters in order of id, then the new work rows, then deaths.
 CREATE FUNCTION recover_dead_letters(
     p_requests jsonb, p_actor text, p_kind text DEFAULT 'person', p_generation text DEFAULT NULL,
@@ -22,13 +23,16 @@ DECLARE
     v_ids uuid[] := ARRAY(SELECT r.dead_letter_id FROM jsonb_to_recordset(p_requests) AS r(dead_letter_id uuid));
     v_letters uuid[];
     v_items uuid[];
+    v_message_ids uuid[];
+    v_original_ids uuid[];
     v_outcomes text[];
     v_sent uuid[];
     v_from_broker integer;
 BEGIN
     PERFORM 1 FROM wh_dead_letters l WHERE l.dead_letter_id = ANY (v_ids) ORDER BY l.dead_letter_id FOR UPDATE;
 
-    SELECT array_agg(r.dead_letter_id), array_agg(r.item_id), array_agg(CASE
+    SELECT array_agg(r.dead_letter_id), array_agg(r.item_id), array_agg(coalesce(v.message_id, l.source_id)),
+           array_agg(CASE WHEN v.message_id IS NULL THEN l.original_id ELSE v.original_id END), array_agg(CASE
            WHEN l.dead_letter_id IS NULL THEN 'gone'
            WHEN l.superseded_by IS NOT NULL THEN 'superseded'
            WHEN l.recovery_status NOT IN (0, 2)
@@ -42,30 +46,46 @@ BEGIN
                 SELECT FROM wh_streams s
                  WHERE s.queue = concat_ws(':', l.source_table, l.perspective_name) AND s.stream_id = l.stream_id
                    AND s.held_by <> l.dead_letter_id) THEN 'stream_held'
+           WHEN v.message_id <> l.source_id AND EXISTS (
+                SELECT FROM wh_dead_letters o
+                 WHERE o.source_id = v.message_id AND o.source_table = l.source_table AND o.superseded_by IS NULL)
+               THEN 'conflict'
            ELSE l.source_table END)
-      INTO v_letters, v_items, v_outcomes
+      INTO v_letters, v_items, v_message_ids, v_original_ids, v_outcomes
       FROM jsonb_to_recordset(p_requests) AS r(
            dead_letter_id uuid, item_id uuid, life integer, row_version integer, include_held boolean)
       LEFT JOIN LATERAL (
-           SELECT * FROM wh_dead_letters d WHERE d.dead_letter_id = r.dead_letter_id LIMIT 1) l ON true;
+           SELECT * FROM wh_dead_letters d WHERE d.dead_letter_id = r.dead_letter_id LIMIT 1) l ON true
+      LEFT JOIN LATERAL (
+           SELECT p.message_id, nullif(f.message_id, p.message_id) AS original_id
+             FROM dead_letter_payloads p
+             JOIN dead_letter_payloads f ON f.dead_letter_id = p.dead_letter_id AND f.version = 1
+            WHERE p.dead_letter_id = l.dead_letter_id AND p.version = l.edited_version LIMIT 1) v
+           ON l.edited_version IS NOT NULL;
 
     v_sent := ARRAY(
         SELECT e FROM (
-            SELECT array_agg(u.letter), array_agg(u.item) FROM unnest(v_letters, v_items, v_outcomes) AS u(letter, item, source)
-             WHERE u.source IN ('wh_inbox', 'broker')) AS g(letters, items)
-         CROSS JOIN LATERAL emit_wh_inbox(g.letters, g.items, p_generation, p_now) AS e
+            SELECT array_agg(u.letter), array_agg(u.item), array_agg(u.message_id), array_agg(u.original_id)
+              FROM unnest(v_letters, v_items, v_message_ids, v_original_ids, v_outcomes)
+                   AS u(letter, item, message_id, original_id, source)
+             WHERE u.source IN ('wh_inbox', 'broker')) AS g(letters, items, message_ids, original_ids)
+         CROSS JOIN LATERAL emit_wh_inbox(g.letters, g.items, g.message_ids, g.original_ids, p_generation, p_now) AS e
          WHERE g.letters IS NOT NULL
         UNION ALL
         SELECT e FROM (
-            SELECT array_agg(u.letter), array_agg(u.item) FROM unnest(v_letters, v_items, v_outcomes) AS u(letter, item, source)
-             WHERE u.source = 'wh_outbox') AS g(letters, items)
-         CROSS JOIN LATERAL emit_wh_outbox(g.letters, g.items, p_generation, p_now) AS e
+            SELECT array_agg(u.letter), array_agg(u.item), array_agg(u.message_id), array_agg(u.original_id)
+              FROM unnest(v_letters, v_items, v_message_ids, v_original_ids, v_outcomes)
+                   AS u(letter, item, message_id, original_id, source)
+             WHERE u.source = 'wh_outbox') AS g(letters, items, message_ids, original_ids)
+         CROSS JOIN LATERAL emit_wh_outbox(g.letters, g.items, g.message_ids, g.original_ids, p_generation, p_now) AS e
          WHERE g.letters IS NOT NULL
         UNION ALL
         SELECT e FROM (
-            SELECT array_agg(u.letter), array_agg(u.item) FROM unnest(v_letters, v_items, v_outcomes) AS u(letter, item, source)
-             WHERE u.source = 'wh_perspective_events') AS g(letters, items)
-         CROSS JOIN LATERAL emit_wh_perspective_events(g.letters, g.items, p_generation, p_now) AS e
+            SELECT array_agg(u.letter), array_agg(u.item), array_agg(u.message_id), array_agg(u.original_id)
+              FROM unnest(v_letters, v_items, v_message_ids, v_original_ids, v_outcomes)
+                   AS u(letter, item, message_id, original_id, source)
+             WHERE u.source = 'wh_perspective_events') AS g(letters, items, message_ids, original_ids)
+         CROSS JOIN LATERAL emit_wh_perspective_events(g.letters, g.items, g.message_ids, g.original_ids, p_generation, p_now) AS e
          WHERE g.letters IS NOT NULL);
 
     -- What comes from a broker has never been in the inbox: it comes, and does not come back.
@@ -79,11 +99,11 @@ BEGIN
        SET recovery_status = 1, recoveries_total = l.recoveries_total + 1, last_recovery_at = p_now,
            recovery_attempts = l.recovery_attempts + (p_kind = 'schedule' AND l.operator_disposition <> 1)::integer,
            next_recovery_at = NULL, row_version = l.row_version + 1,
-           current_item_id = s.item,
+           current_item_id = s.item, source_id = s.message_id, original_id = s.original_id,
            retried_on_generations = CASE WHEN p_kind = 'replay' AND NOT l.retried_on_generations @> ARRAY[p_generation]
                THEN l.retried_on_generations || p_generation ELSE l.retried_on_generations END,
            operator_disposition = CASE l.operator_disposition WHEN 1 THEN 0 ELSE l.operator_disposition END
-      FROM unnest(v_letters, v_items) AS s(letter, item)
+      FROM unnest(v_letters, v_items, v_message_ids, v_original_ids) AS s(letter, item, message_id, original_id)
      WHERE l.dead_letter_id = ANY (v_sent) AND l.dead_letter_id = s.letter;
     UPDATE dead_letter_deaths e
        SET recovery_sent_at = p_now, recovery_actor = p_actor, recovery_item_id = s.item, verdict = NULL,
