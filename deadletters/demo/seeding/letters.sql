@@ -152,8 +152,8 @@ WITH chosen AS MATERIALIZED (
       FROM written w
      WHERE mod(w.n, 47) = 5
 )
-INSERT INTO dead_letter_payloads (dead_letter_id, version, envelope, envelope_raw, edited_by, reason, at)
-SELECT w.dead_letter_id, v.version,
+INSERT INTO dead_letter_payloads (dead_letter_id, version, message_id, envelope, envelope_raw, edited_by, reason, at)
+SELECT w.dead_letter_id, v.version, w.source_id,
        jsonb_build_object('event_data', CASE v.version WHEN 1 THEN w.body - 'address' ELSE w.body END,
                           'metadata', w.metadata),
        NULL, CASE v.version WHEN 2 THEN w.person END, CASE v.version WHEN 2 THEN 'added the address' ELSE '' END,
