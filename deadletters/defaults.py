@@ -9,7 +9,7 @@ from django.apps import AppConfig
 from django.apps import apps as present
 from django.apps.registry import Apps
 
-from deadletters.store.steps import STEP
+from deadletters.store.steps import SCHEDULE, STEP
 from deadletters.words.access import GROUPS
 from deadletters.words.policies import DEFAULT_POLICIES
 from queues.conf import conf
@@ -66,6 +66,6 @@ def make_beat_rows(**_: Any) -> None:
     """Make the beat rows that are missing."""
     make_row("dead letters: fold counts", "deadletters.fold_counts", seconds=conf().tick_seconds, queue="recovery")
     make_row("dead letters: step runs", STEP.task, seconds=conf().tick_seconds, queue=STEP.queue)
-    make_row("dead letters: recover what is due", "deadletters.recover_due", seconds=60, queue=STEP.queue)
+    make_row("dead letters: recover what is due", SCHEDULE.task, seconds=60, queue=SCHEDULE.queue)
     make_row("dead letters: sweep recoveries", "deadletters.sweep_recoveries", seconds=60, queue=STEP.queue)
     make_row("dead letters: keep house", "deadletters.keep_house", seconds=HOUSE_SECONDS, queue="recovery")

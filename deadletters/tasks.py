@@ -5,7 +5,7 @@ from celery import shared_task
 from deadletters import counting, generations, refingerprinting
 from deadletters.recovery import passes, schedule, sweeping
 from deadletters.recovery.stepping import step
-from deadletters.store.steps import STEP
+from deadletters.store.steps import SCHEDULE, STEP
 from queues import wakeups
 from queues.conf import conf
 
@@ -42,8 +42,10 @@ def check_builds() -> None:
     generations.check()
 
 
-@shared_task(name="deadletters.recover_due", acks_late=True, ignore_result=True)
+@shared_task(name=SCHEDULE.task, acks_late=True, ignore_result=True)
 def recover_due() -> None:
-    """Bring letters in line with what people changed, then recover what is due."""
-    passes.step(seconds=conf().drain_seconds)
-    schedule.recover_due(seconds=conf().drain_seconds)
+    """Bring letters in line with what people changed, then recover what is due; ask for more while there is more."""
+    aligned = passes.step(seconds=conf().drain_seconds)
+    recovered = schedule.recover_due(seconds=conf().drain_seconds)
+    if aligned.more or recovered.more:
+        wakeups.send(SCHEDULE)

@@ -5,7 +5,7 @@ A pass is a row that is written with the change; whoever steps it goes on where 
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import F
 
 from deadletters.models import RecoveryPass
-from deadletters.store import decisions, walks
+from deadletters.store import decisions, steps, walks
 from deadletters.store.decisions import Decided, Looked
 from deadletters.words.policies import Decision, Disposition, Policy, decide, next_look, policy_for
 from queues.store.live import clock
@@ -28,24 +28,34 @@ HELD_GROUPS = 1_000
 def of_policy(cause: str, reason: int | None) -> None:
     """Ask for a pass over the open letters of a policy; to be called in the transaction that changes it."""
     RecoveryPass.objects.create(cause=cause, failure_reason=reason)
+    steps.wake_schedule()
 
 
 def of_group(group_id: UUID) -> None:
     """Ask for a pass over the open letters of a group, and begin with it; call it in the transaction of the change."""
     asked = RecoveryPass.objects.create(group_id=group_id)
     _go_on(RecoveryPass.objects.get(pk=asked.pk))
+    steps.wake_schedule()
 
 
-def step(*, seconds: float) -> int:
-    """Go on with passes for about so long; return how many letters were looked at."""
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """How many letters were looked at, and whether the time was up before all were."""
+
+    looked_at: int
+    more: bool
+
+
+def step(*, seconds: float) -> Report:
+    """Hold what died lately in held groups, then go on with passes, for about so long."""
     until = time.monotonic() + seconds
     looked_at = 0
     for one in (_hold_new_letters, _step_once):
         while (batch := one()) is not None:
             looked_at += batch
             if time.monotonic() >= until:
-                return looked_at
-    return looked_at
+                return Report(looked_at=looked_at, more=True)
+    return Report(looked_at=looked_at, more=False)
 
 
 @transaction.atomic

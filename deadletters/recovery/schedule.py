@@ -15,6 +15,7 @@ from django.db import transaction
 from deadletters.models import RecoveryRun, RunKind
 from deadletters.queries.schedule import latest_scans
 from deadletters.recovery import runs
+from deadletters.recovery.passes import Report
 from deadletters.store import decisions
 from deadletters.store.audit import Actor
 from deadletters.store.decisions import Decided, Looked
@@ -77,15 +78,17 @@ def state(now: datetime | None = None) -> State:
     return State(until=suspended_until(scans, now=at), scans=scans)
 
 
-def recover_due(*, seconds: float) -> int:
-    """Scan until nothing is due, for about so long at most; return how many letters were looked at."""
+def recover_due(*, seconds: float) -> Report:
+    """Scan until nothing is due, for about so long at most."""
     began_at, until = clock(), time.monotonic() + seconds
     looked_at = 0
     while batch := _scan(began_at):
         looked_at += batch
-        if batch < SCAN_ROWS or time.monotonic() >= until:
+        if batch < SCAN_ROWS:
             break
-    return looked_at
+        if time.monotonic() >= until:
+            return Report(looked_at=looked_at, more=True)
+    return Report(looked_at=looked_at, more=False)
 
 
 @transaction.atomic

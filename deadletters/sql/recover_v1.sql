@@ -172,14 +172,14 @@ BEGIN
      CROSS JOIN LATERAL (SELECT i.* FROM recovery_items i WHERE i.item_id = v.item_id LIMIT 1) i;
 END $$;
 
--- Letters that the schedule may recover now, the longest due first; reads only, a recovery checks again.
--- Held, closed, quiet and unscheduled letters are not due.
+-- Letters that the schedule looks at now, the longest due first; reads only. Held, closed and unscheduled ones are not
+-- among them. What a person decided and what is quiet is told by whoever looks, and gets a later time or none: rows
+-- that this passed over would have to be passed over each time.
 CREATE FUNCTION due_dead_letters(p_limit integer, p_now timestamptz DEFAULT clock_timestamp()) RETURNS SETOF uuid
 LANGUAGE sql STABLE AS $$
     SELECT l.dead_letter_id
       FROM wh_dead_letters l
      WHERE l.recovery_status = 0 AND l.superseded_by IS NULL AND l.next_recovery_at <= p_now
-       AND (l.operator_disposition = 1 OR l.operator_disposition = 0 AND coalesce(l.quiet_until <= p_now, true))
      ORDER BY l.next_recovery_at, l.dead_letter_id
      LIMIT p_limit
 $$;

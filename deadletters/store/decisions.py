@@ -72,9 +72,10 @@ def lock_due(limit: int, now: datetime) -> Sequence[UUID]:
     """
     rows = _rows(
         "SELECT l.dead_letter_id FROM wh_dead_letters l"
-        " WHERE l.recovery_status = 0 AND l.superseded_by IS NULL AND l.next_recovery_at <= %s"
-        " ORDER BY l.next_recovery_at, l.dead_letter_id LIMIT %s FOR UPDATE SKIP LOCKED",
-        [now, limit],
+        " WHERE l.dead_letter_id = ANY (ARRAY(SELECT due_dead_letters(%s, %s)))"
+        "   AND l.recovery_status = 0 AND l.superseded_by IS NULL AND l.next_recovery_at <= %s"
+        " ORDER BY l.next_recovery_at, l.dead_letter_id FOR UPDATE SKIP LOCKED",
+        [limit, now, now],
     )
     return [letter_id for (letter_id,) in rows]
 
@@ -97,7 +98,7 @@ _FACTS = """
            CASE WHEN l.held_by_group IS NOT NULL THEN coalesce(h.operator_disposition = 2, false)
                 ELSE coalesce(g.operator_disposition = 2, false)
                      AND coalesce(l.decided_at < greatest(g.held_at, l.dead_lettered_at), true) END,
-           l.held_by_group IS NOT NULL
+           l.held_by_group IS NOT NULL, coalesce(l.decided_at > l.dead_lettered_at, false)
       FROM wh_dead_letters l
       LEFT JOIN group_fingerprints f ON f.fingerprint = l.error_fingerprint
                                     AND f.version = l.error_fingerprint_version
@@ -129,11 +130,12 @@ def _looked(condition: str, parameters: Sequence[Any]) -> Sequence[Looked]:
                 awaits_generation=awaits,
                 is_group_held=is_group_held,
                 is_held_by_group=is_held_by_group,
+                is_opened=is_opened,
             ),
         )
         for (
             letter_id, version, cause, reason, died_at, group_id, status, disposition, attempts, next_at, quiet_until,
-            awaits, is_group_held, is_held_by_group,
+            awaits, is_group_held, is_held_by_group, is_opened,
         ) in _rows(_FACTS + condition, parameters)
     ]  # fmt: skip
 

@@ -44,7 +44,7 @@ def change_group(
     Raises PermissionDenied, NoSuchGroup, BadChange, StaleChange.
     """
     by = actor(user, access.TRIAGE)
-    group = FailureGroup.objects.select_for_update().filter(pk=group_id).first()
+    group = FailureGroup.objects.select_for_update(no_key=True).filter(pk=group_id).first()
     if group is None:
         raise NoSuchGroup(str(group_id))
     if row_version not in (None, group.row_version):

@@ -10,7 +10,8 @@ from django.db import transaction
 from django.db.models import F
 
 from deadletters.models import DeadLetter, DeadLetterDeath, Disposition, RecoveryStatus
-from deadletters.store import audit
+from deadletters.recovery import passes
+from deadletters.store import audit, steps
 from deadletters.store.recovery import Sent, dispose
 from deadletters.store.recovery import recover as send_again
 from deadletters.triage import changes as values
@@ -86,6 +87,7 @@ def change_letter(
     """Change triage columns of a letter (see CHANGEABLE); nothing is written when nothing differs.
 
     A disposition takes the recovery status with it, unless the letter is in flight; a recovered letter has none.
+    One that is open again is recovered by the schedule as its policy says, if anything is left of that.
     row_version: the version that the person saw. Raises PermissionDenied, NoSuchLetter, BadChange, StaleChange.
     """
     by = actor(user, access.TRIAGE)
@@ -98,6 +100,9 @@ def change_letter(
     changed = _with_opening(letter, changes, compare(letter, changes, CHANGEABLE))
     if changed:
         _write(dead_letter_id, dict(changed.after))
+        passes.align([dead_letter_id])
+        if changed.after.get("operator_disposition") == Disposition.RETRY_NOW:
+            steps.wake_schedule()
         before, after = changed.as_json()
         audit.record(
             actor=by, action="triage", dead_letter_id=dead_letter_id, before=before, after=after, reason=reason

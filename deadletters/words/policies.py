@@ -230,7 +230,8 @@ class LetterFacts:
     `recovery_attempts`: recoveries by the schedule since the last reset; `next_recovery_at`: None while none is
     set; `quiet_until`: its own or its group's, whichever is later; `awaits_generation`: it or its group is quiet until
     a build that no worker has reported. `is_group_held`: its group is held, and no person has decided otherwise about
-    this letter since; `is_held_by_group`: its disposition is the one of a group.
+    this letter since; `is_held_by_group`: its disposition is the one of a group. `is_opened`: a person opened it since
+    its death, so that no policy closes it.
     """
 
     status: int
@@ -241,6 +242,7 @@ class LetterFacts:
     awaits_generation: bool = False
     is_group_held: bool = False
     is_held_by_group: bool = False
+    is_opened: bool = False
 
 
 class Decision(StrEnum):
@@ -271,6 +273,8 @@ def decide(letter: LetterFacts, policy: Policy, *, now: datetime) -> Decision:
     if letter.awaits_generation or _is_ahead(letter.quiet_until, now):
         return Decision.WAIT
     if letter.recovery_attempts >= policy.max_recoveries:
+        if letter.is_opened:
+            return Decision.NEVER
         return Decision.HOLD if policy.then is AfterBudget.HOLD else Decision.GIVE_UP
     is_waiting = letter.next_recovery_at is None or _is_ahead(letter.next_recovery_at, now)
     return Decision.WAIT if is_waiting else Decision.DUE

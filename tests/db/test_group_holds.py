@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from deadletters import counting, triage
+from deadletters import counting, refingerprinting, triage
 from deadletters.models import DeadLetter, FailureGroup, RecoveryPass, RecoveryPolicy
 from deadletters.recovery import passes
 from deadletters.store import walks
 from deadletters.words.errors import BadChange
+from tests.db.conftest import at_once
 from tests.factories import a_letter, a_user
 
 pytestmark = pytest.mark.django_db
@@ -39,8 +40,7 @@ def state_of(letter: DeadLetter) -> tuple[int, int]:
 
 def change(group: FailureGroup, user: Any, changes: dict[str, Any]) -> None:
     triage.change_group(group_id=group.pk, user=user, changes=changes)
-    while passes.step(seconds=60):
-        pass
+    passes.step(seconds=60)
 
 
 def test_a_group_that_is_held_holds_its_open_letters_at_once(ann):
@@ -207,3 +207,36 @@ def test_a_pass_brings_the_open_letters_of_a_policy_in_line_and_changes_nothing_
     assert timedelta(seconds=30) <= early.next_recovery_at - early.dead_lettered_at <= timedelta(seconds=60)
     assert versions == list(DeadLetter.objects.order_by("pk").values_list("row_version", "next_recovery_at"))
     assert DeadLetter.objects.get(pk=spent.pk).row_version == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_scheduled"),
+    [({}, True), ({"recovery_attempts": 1}, False), ({"cause": "terminal"}, False), ({"failure_reason": 4}, False)],
+    ids=["something is left", "spent", "never automatic", "without recoveries"],
+)
+def test_a_letter_that_a_person_opens_is_scheduled_again_if_anything_is_left_and_never_held_again(
+    ann, fields, is_scheduled
+):
+    letter = new_letter(status=2, operator_disposition=2, **fields)
+
+    triage.change_letter(dead_letter_id=letter.pk, user=ann, changes=RELEASE)
+    passes.of_policy(letter.cause, None)
+    passes.step(seconds=60)
+
+    assert state_of(letter) == (0, 0)
+    assert (letter.next_recovery_at is not None) is is_scheduled
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_group_is_held_while_its_letters_are_fingerprinted_anew(ann):
+    """The one locks the group and wants letters, the other letters and a key of the group."""
+    letters = [new_letter(error_fingerprint_version=1, error_fingerprint="1" * 16) for _ in range(20)]
+    group = a_group_of(*letters)
+
+    at_once(
+        lambda: triage.change_group(group_id=group.pk, user=ann, changes=HOLD),
+        refingerprinting.refingerprint,
+    )
+    passes.step(seconds=60)
+
+    assert {state_of(letter) for letter in letters} == {(2, 2)}

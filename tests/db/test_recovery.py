@@ -245,14 +245,10 @@ def test_the_classified_reason_crosses_and_not_always_the_spent_budget(handlers,
         ("recovery_status = 2", False),
         ("recovery_status = 4", False),
         ("recovery_status = 3, recovered_at = now()", False),
-        ("operator_disposition = 2", False),
-        ("quiet_until = now() + interval '1 hour'", False),
-        ("quiet_until = now() - interval '1 hour'", True),
-        ("quiet_until = now() + interval '1 hour', operator_disposition = 1", True),
         ("superseded_by = gen_random_uuid()", False),
     ],
 )
-def test_what_is_due_to_the_schedule(change, is_due, sql):
+def test_what_the_schedule_looks_at(change, is_due, sql):
     a_letter()
     sql("UPDATE wh_dead_letters SET next_recovery_at = now() - interval '1 second'")
     if change:

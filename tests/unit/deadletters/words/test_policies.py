@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from deadletters.models import letters
 from deadletters.words.policies import (
+    BUILD_LOOK,
     BY_PERSON,
     DEFAULT_POLICIES,
     MAX_COOLDOWN,
@@ -20,13 +21,16 @@ from deadletters.words.policies import (
     Event,
     LetterFacts,
     Policy,
+    Scan,
     Status,
     cooldown_after,
     decide,
     next_disposition,
+    next_look,
     next_status,
     policy_for,
     status_after_death,
+    suspended_until,
 )
 from queues.words.outcomes import Cause, FailureReason
 
@@ -241,10 +245,66 @@ def test_the_cooldown_lies_between_half_and_all_of_its_step(recovered: int, spre
         ({"disposition": 3, "status": 2}, "give_up"),
         ({"disposition": 1, "status": 4}, "never"),
         ({"disposition": 1, "status": 1}, "never"),
+        ({"recovery_attempts": 2, "is_opened": True}, "never"),
+        ({"is_opened": True}, "due"),
+        ({"is_group_held": True}, "group_hold"),
+        ({"is_group_held": True, "status": 1}, "group_hold"),
+        ({"is_group_held": True, "status": 2}, "group_hold"),
+        ({"is_group_held": True, "status": 3}, "never"),
+        ({"is_group_held": True, "status": 4}, "never"),
+        ({"is_group_held": True, "disposition": 1}, "due"),
+        ({"is_group_held": True, "disposition": 3}, "give_up"),
+        ({"is_held_by_group": True, "is_group_held": True, "disposition": 2, "status": 2}, "never"),
+        ({"is_held_by_group": True, "disposition": 2, "status": 2}, "group_release"),
+        ({"is_held_by_group": True, "disposition": 2, "status": 1}, "group_release"),
     ],
 )
 def test_a_decision_follows_the_person_then_the_policy(known: dict[str, Any], decision: str) -> None:
     assert decide(facts(**known), POLICY, now=NOW) == decision
+
+
+@pytest.mark.parametrize(
+    ("known", "look"),
+    [
+        ({}, EARLIER + timedelta(minutes=30)),
+        ({"recovery_attempts": 1}, EARLIER + timedelta(hours=1)),
+        ({"quiet_until": EARLIER}, EARLIER + timedelta(minutes=30)),
+        ({"quiet_until": LATER}, LATER),
+        ({"awaits_generation": True}, NOW + BUILD_LOOK),
+        ({"awaits_generation": True, "quiet_until": NOW + timedelta(days=1)}, NOW + timedelta(days=1)),
+    ],
+)
+def test_a_letter_is_looked_at_after_its_cooldown_and_its_quiet_time(known: dict[str, Any], look: datetime) -> None:
+    assert next_look(facts(**known), POLICY, died_at=EARLIER, spread=0, now=NOW) == look
+
+
+def scans(*minutes_ago: float, letters: int = 2, fresh: int = 2) -> list[Scan]:
+    return [Scan(began_at=NOW - timedelta(minutes=ago), letters=letters, fresh=fresh) for ago in minutes_ago]
+
+
+@pytest.mark.parametrize(
+    ("latest", "minutes"),
+    [
+        (scans(1, 2, 3), 59),
+        (scans(59, 90, 119), 1),
+        (scans(60, 61, 62), None),
+        (scans(1, 2), None),
+        (scans(1, 2, 62), None),
+        (scans(1, 2, 61), 59),
+        (scans(1, 2, 3, fresh=1), 59),
+        (scans(1, 2, 3, letters=3, fresh=1), None),
+        ([*scans(1, 2), *scans(3, fresh=0)], None),
+        ([*scans(1, 2, 3), *scans(4, fresh=0)], 59),
+        (scans(1, 2, 3, letters=0, fresh=0), None),
+        ([], None),
+    ],
+)
+def test_the_schedule_is_suspended_for_an_hour_after_the_last_of_three_fresh_scans_within_one(
+    latest: list[Scan], minutes: int | None
+) -> None:
+    until = None if minutes is None else NOW + timedelta(minutes=minutes)
+
+    assert suspended_until(latest, now=NOW) == until
 
 
 def test_a_person_s_retry_now_wins_over_a_policy_that_never_recovers() -> None:
