@@ -18,6 +18,7 @@ from deadletters.models import RecoveryRun, RunState
 from deadletters.queries import letters, runs, timeline
 from deadletters.queries.previews import bounded
 from deadletters.recovery import runs as service
+from deadletters.recovery import schedule
 from deadletters.recovery.preview import preview
 from deadletters.views import planforms
 from deadletters.views.access import needs, wants_fragment
@@ -55,6 +56,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
         wrong = {"filters": RunFilter(), "typed": request.GET.dict(), "error": str(exc)}
         return _render(request, template, context | wrong, status=400)
     context |= {"filters": filters, "typed": vars(filters), "page": runs.page(filters)}
+    context["schedule"] = schedule.state()
     if _is_poll(request, "results"):
         return _render(request, template, context)
     here = filters.query(after=str(filters.after or ""))

@@ -7,10 +7,12 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
+from django_celery_beat.schedulers import ModelEntry
 
 from deadletters import tasks
-from deadletters.models import FailureGroup, GroupDelta, GroupHour, RecoveryPolicy
+from deadletters.models import FailureGroup, GroupDelta, GroupHour, RecoveryPolicy, RecoveryRun
 from deadletters.project.celery import app
+from deadletters.recovery import schedule
 from deadletters.words.policies import DEFAULT_POLICIES
 from tests.factories import a_letter
 
@@ -72,3 +74,38 @@ def test_policies_are_made_once_and_what_an_administrator_edits_stays():
     assert RecoveryPolicy.objects.get(cause="terminal").max_recoveries == 7
     assert RecoveryPolicy.objects.count() == len(DEFAULT_POLICIES) - 1
     assert not PeriodicTask.objects.get(task="deadletters.fold_counts").enabled
+
+
+def test_a_tick_that_was_missed_for_hours_is_caught_up_once():
+    row = PeriodicTask.objects.get(task="deadletters.recover_due")
+    row.last_run_at = timezone.now() - timedelta(hours=3)
+    entry = ModelEntry(row, app=app)
+
+    assert entry.is_due().is_due
+    assert not next(entry).is_due().is_due
+
+
+def test_two_beats_that_both_ask_recover_each_letter_once():
+    letter = a_letter(next_recovery_at=timezone.now())
+
+    tasks.recover_due()
+    tasks.recover_due()
+
+    (run,) = RecoveryRun.objects.all()
+    assert run.scope == {"letters": [str(letter.pk)]}
+
+
+def test_a_recovery_that_has_more_to_do_asks_for_itself(monkeypatch, configure):
+    asked_for = []
+    monkeypatch.setattr(tasks.wakeups, "send", asked_for.append)
+    monkeypatch.setattr(schedule, "SCAN_ROWS", 1)
+    configure(DRAIN_SECONDS=0.000_001)
+    letters = [a_letter(next_recovery_at=timezone.now()) for _ in range(2)]
+
+    tasks.recover_due()
+    assert [wakeup.task for wakeup in asked_for] == ["deadletters.recover_due"]
+    tasks.recover_due()
+    tasks.recover_due()
+
+    assert RecoveryRun.objects.count() == len(letters)
+    assert len(asked_for) == 2

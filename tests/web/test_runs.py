@@ -42,6 +42,16 @@ def a_run_in_every_state(**fields):
 # --- the list
 
 
+def test_the_list_says_when_the_schedule_is_suspended(page):
+    assert "is suspended" not in text_of(page.get("/runs/"))
+    now = timezone.now()
+    for minutes in (1, 2, 3):
+        at = now - timedelta(minutes=minutes)
+        a_run([a_letter()], kind=RunKind.SCHEDULE, created_at=at, starts_at=at, fresh_count=1)
+
+    assert "The schedule is suspended until" in text_of(page.get("/runs/"))
+
+
 def test_the_list_shows_who_recovers_what_and_what_became_of_it(page):
     a_run_in_every_state(state=RunState.RUNNING, started_at=NOON, reason="the bank is back", actor="vera")
 
