@@ -67,5 +67,6 @@ def make_beat_rows(**_: Any) -> None:
     make_row("dead letters: fold counts", "deadletters.fold_counts", seconds=conf().tick_seconds, queue="recovery")
     make_row("dead letters: step runs", STEP.task, seconds=conf().tick_seconds, queue=STEP.queue)
     make_row("dead letters: recover what is due", SCHEDULE.task, seconds=60, queue=SCHEDULE.queue)
+    make_row("dead letters: check builds", "deadletters.check_builds", seconds=15, queue=STEP.queue)
     make_row("dead letters: sweep recoveries", "deadletters.sweep_recoveries", seconds=60, queue=STEP.queue)
     make_row("dead letters: keep house", "deadletters.keep_house", seconds=HOUSE_SECONDS, queue="recovery")

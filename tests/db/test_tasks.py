@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.core.management import call_command
@@ -109,3 +110,11 @@ def test_a_recovery_that_has_more_to_do_asks_for_itself(monkeypatch, configure):
 
     assert RecoveryRun.objects.count() == len(letters)
     assert len(asked_for) == 2
+
+
+def test_the_readme_names_each_task_that_must_be_asked_for_where_no_beat_row_is():
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    ours = {row.task for row in PeriodicTask.objects.filter(task__startswith="deadletters.")}
+
+    assert len(ours) == 6
+    assert [task for task in ours if f"`{task}`" not in readme] == []
