@@ -129,7 +129,7 @@ def test_a_run_that_stops_itself_on_its_canary_says_so(died, flaky):
 
     done = run("recover", "--everything", "--canary=2", "--yes", "--wait", "--json")
     (told,) = objects(done)
-    assert (done.code, told["state"]) == (1, "finished")
+    assert (done.code, told["state"]) == (1, "stopped")
     assert "stopped itself: 2 of 2 canaries" in told["stop_reason"]
     assert told["totals"]["skipped"] == 4
 
