@@ -9,10 +9,10 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from deadletters.models import FailureGroup, GroupState, RecoveryStatus
+from deadletters.models import FailureGroup, GroupState, RecoveryRun, RecoveryStatus, RunState
 from deadletters.queries import trends
 from deadletters.words.charts import Bars, Bucket, Mark, bars
-from deadletters.words.filters import LIVE_STATES
+from deadletters.words.filters import ITEM_STATES, LIVE_STATES
 
 
 @require_safe
@@ -26,6 +26,8 @@ def patterns(request: HttpRequest) -> HttpResponse:
     context = {
         "statuses": RecoveryStatus.values,
         "groups": [FailureGroup(state=state) for state in GroupState],
+        "items": {state: 60 // (place + 1) for place, state in enumerate(ITEM_STATES)},
+        "runs": [RecoveryRun(state=state) for state in RunState],
         "live_states": tuple(LIVE_STATES),
         "hours": hours,
         "numbers": {status: 40**status for status in RecoveryStatus.values},

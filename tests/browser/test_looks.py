@@ -8,11 +8,11 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from deadletters import counting
-from deadletters.models import FailureGroup, Note
+from deadletters.models import FailureGroup, Note, RecoveryRun
 from queues.models import Destination, InboxMessage, ServiceInstance, SourcePause, Stream
 from tests.browser.conftest import sign_in
 from tests.db.rows import write_row
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter, a_run, a_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,6 +50,7 @@ def ugly():
     words = dict.fromkeys(("title", "template", "message_type", "owner", "ticket", "runbook"), LONG)
     FailureGroup.objects.update(**words, state="fixed", fixed_in_generation=LONG, quiet_until_generation=LONG)
     Note.objects.create(group=FailureGroup.objects.get(), text=LONG, author=LONG[:150])
+    a_run([letter], scope_words=LONG, actor=LONG, reason=LONG, generation=LONG, group_id=UUID(int=1))
     queues_in_which_everything_is_long(letter)
     return letter
 
@@ -81,6 +82,8 @@ def test_no_page_scrolls_sideways(open_page, operator, ugly, size, script):
         f"/letters/{ugly.pk}/",
         "/groups/",
         f"/groups/{FailureGroup.objects.get().pk}/?trend=30d",
+        "/runs/",
+        f"/runs/{RecoveryRun.objects.get().pk}/",
         "/subjects/",
         f"/subjects/?type={LONG}",
         f"/subject/?type={LONG}&id={LONG}",
@@ -167,7 +170,16 @@ def test_fields_and_buttons_have_names_for_a_screen_reader(open_page, operator, 
     sign_in(page, operator.username)
 
     message = f"/queues/inbox/{InboxMessage.objects.get().pk}/"
-    for address in ("/letters/", f"/letters/{ugly.pk}/", "/queues/", "/queues/inbox/", message, "/queues/streams/"):
+    run = f"/runs/{RecoveryRun.objects.get().pk}/"
+    for address in (
+        "/letters/",
+        f"/letters/{ugly.pk}/",
+        run,
+        "/queues/",
+        "/queues/inbox/",
+        message,
+        "/queues/streams/",
+    ):
         page.goto(address)
         nameless = page.evaluate(
             """[...document.querySelectorAll('input:not([type=hidden]), select, textarea, button')].filter(

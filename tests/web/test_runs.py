@@ -137,6 +137,7 @@ def test_a_ready_run_shows_what_would_be_sent_and_a_plan_filled_as_usual(page):
     assert "No worker is alive" in content
     assert "CardDeclined: no" in content
     assert "Recover 3 letters" in content
+    assert f"runs start {run.pk} --count=4" in content
     assert response.context["form"].values["canary"] == "5"
     assert 'name="count"' not in content
     assert "every 2s" not in content
@@ -145,7 +146,7 @@ def test_a_ready_run_shows_what_would_be_sent_and_a_plan_filled_as_usual(page):
 def test_above_a_hundred_letters_the_number_is_typed(page):
     run = a_run([a_letter()], frozen_count=1204)
 
-    assert "Type the number of letters, 1,204" in text_of(page.get(address("run", run)))
+    assert "Type how many letters the run has: 1,204" in text_of(page.get(address("run", run)))
 
 
 def test_the_preview_of_a_large_run_comes_after_the_page_or_by_a_link(page, monkeypatch):
@@ -207,6 +208,7 @@ def test_a_run_offers_what_its_state_allows(page, state, buttons):
 
     content = text_of(page.get(address("run", run)))
     assert {name for name in ("pause", "resume", "stop") if f'value="{name}"' in content} == buttons
+    assert {name for name in ("pause", "resume", "stop") if f"runs {name} {run.pk}" in content} == buttons
 
 
 def test_a_run_that_is_being_stopped_is_not_stopped_again(page):
