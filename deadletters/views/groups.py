@@ -19,6 +19,7 @@ from deadletters import triage
 from deadletters.models import FailureGroup, GroupState
 from deadletters.queries import groups, letters, runs, timeline, trends
 from deadletters.triage.changes import SETTABLE_STATES
+from deadletters.views import shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import Form, changes_of, filter_of, form_of, refused_form
 from deadletters.words import access
@@ -185,6 +186,7 @@ def _page(request: HttpRequest, found: FailureGroup, *, status: int = 200, **mor
         "rows": letters.newest(filters, NEWEST, now=now),
         "subjects": groups.subjects_in(newest),
         "sampled": len(newest),
+        "commands": shell.of_group(request, found),
         **_recovery_context(found),
         **_triage_context(request, found),
         **_notes_context(request, found),

@@ -21,10 +21,10 @@ from deadletters.models import DeadLetter, Disposition, RecoveryStatus
 from deadletters.queries import groups, letters, runs, timeline, versions
 from deadletters.store.recovery import Sent
 from deadletters.triage import edits
+from deadletters.views import shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import Form, changes_of, filter_of, form_of, refused_form
 from deadletters.words import access
-from deadletters.words.commands import command_for
 from deadletters.words.errors import BadChange, BadFilter, BadNote, NoSuchLetter, StaleChange
 from deadletters.words.filters import CAUSES, DISPOSITIONS, SIZES, SOURCES, STATUSES, LetterFilter
 from queues.words.outcomes import FailureReason
@@ -45,6 +45,7 @@ class ListContext:
     nothing_ever: bool = False
     types: Any = ()
     is_rare: bool = False
+    commands: Sequence[str] = ()
     statuses: Any = tuple(STATUSES)
     sources: Any = tuple(SOURCES)
     sizes: Any = SIZES
@@ -93,6 +94,7 @@ def letter_list(request: HttpRequest) -> HttpResponse:
         nothing_ever=nothing_ever,
         types=types,
         is_rare=any(getattr(filters, name) for name in RARE),
+        commands=shell.of_list(request, filters),
     )
     response = _render(request, template, vars(context))
     here = filters.query(after=str(filters.after or ""))
@@ -303,7 +305,7 @@ def _context(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
         "deaths": deaths,
         "versions": versions.of_letter(letter),
         "may_edit": request.user.has_perm(access.EDIT_PAYLOAD) and not edits.why_not(letter),
-        "commands": _commands(request, letter),
+        "commands": shell.of_letter(request, letter, _decisions(letter)),
         "latest": deaths[0] if deaths else None,
         "group": groups.of_letter(letter),
         "others": groups.others_of(letter),
@@ -324,25 +326,6 @@ def _context(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
         "max_note": triage.MAX_NOTE,
         "now": timezone.now(),
     }
-
-
-def _commands(request: HttpRequest, letter: DeadLetter) -> Sequence[str]:
-    """Return the commands that do what this person may do to the letter as it is."""
-    letter_id = letter.dead_letter_id
-    lines = [command_for("show", letter_id)]
-    if request.user.has_perm(access.RECOVER) and letter.recovery_status in (
-        RecoveryStatus.PENDING,
-        RecoveryStatus.HELD,
-    ):
-        lines.append(command_for("recover", letter_id))
-    if request.user.has_perm(access.TRIAGE):
-        lines += [command_for(decision.replace("_", "-"), letter_id) for decision in _decisions(letter)]
-        lines.append(command_for("note", letter_id, text="…"))
-    if request.user.has_perm(access.EDIT_PAYLOAD) and not edits.why_not(letter):
-        lines.append(command_for("edit", letter_id, file="payload.json", why="…"))
-    if request.user.has_perm(access.PURGE):
-        lines.append(command_for("purge", letter_id, why="…"))
-    return lines
 
 
 def _decisions(letter: DeadLetter) -> Sequence[str]:

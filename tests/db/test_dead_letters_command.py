@@ -8,34 +8,16 @@ from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
-from django.core.management.base import CommandError
 
 from deadletters import counting
 from deadletters.management.verbs.calls import SystemUser
 from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryStatus
 from deadletters.words.filters import LetterFilter
 from queues.words.redaction import MASK
+from tests.db.shell import objects, run
 from tests.factories import a_letter, a_user
 
 pytestmark = pytest.mark.django_db
-
-
-def run(*words):
-    """Run the command as a shell would; return its exit code and what it wrote."""
-    out, err = io.StringIO(), io.StringIO()
-    code = 0
-    try:
-        call_command("dead_letters", *map(str, words), stdout=out, stderr=err)
-    except SystemExit as exc:
-        code = exc.code
-    except CommandError as exc:
-        code = exc.returncode
-        err.write(str(exc))
-    return SimpleNamespace(code=code, out=out.getvalue(), err=err.getvalue())
-
-
-def objects(done):
-    return [json.loads(line) for line in done.out.splitlines()]
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError
 
-from deadletters.management.verbs import deciding, editing, reading, recovering, ticking
+from deadletters.management.verbs import deciding, editing, reading, recovering, runs, ticking
 from deadletters.management.verbs.calls import FINE, NOT_ALL, WRONG_USE, Call
 from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope, DeadLettersError, StaleChange
 
-FAMILIES = (reading, recovering, deciding, editing, ticking)
+FAMILIES = (reading, recovering, runs, deciding, editing, ticking)
 
 WRONG = (BadFilter, BadChange, BadNote, BadScope)
 """What was asked for in a wrong way; any other of our errors says that something is not there or not possible now."""
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         """Run the verb; exits with 0 when all of it was done, 1 when something was not, 2 when it was used wrongly."""
         call = Call(options=Namespace(**options), stdout=self.stdout, stderr=self.stderr)
         try:
-            code = options["run"](call)
+            code = options["act"](call)
         except WRONG as exc:
             raise CommandError(str(exc), returncode=WRONG_USE) from exc
         except StaleChange as exc:

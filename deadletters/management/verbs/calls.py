@@ -84,7 +84,7 @@ def verb(verbs: Any, name: str, run: Callable[[Call], int], told: str) -> Argume
     parser.add_argument(
         "--as", dest="as_user", metavar="USERNAME", help="act with this user's rights, and in their name"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(act=run)
     return parser
 
 
@@ -116,6 +116,19 @@ def filters_of(options: Namespace, kind: type[Any] = LetterFilter, **more: str |
     """Return the filter that the options are; raises BadFilter."""
     given = {name: getattr(options, f"filter_{name}") for name in kind.SAID} | more
     return kind.parse({name: value for name, value in given.items() if value is not None})
+
+
+def scope_of(call: Call) -> LetterFilter | None:
+    """Return the filter that is asked for, None = letters by their ids; raises CommandError for both or neither."""
+    asked = call.options
+    filters: LetterFilter = filters_of(asked)
+    ways = [bool(asked.ids), asked.all, asked.everything]
+    if sum(ways) != 1:
+        raise CommandError("Name dead letters, or give --all with filters, or --everything.", returncode=WRONG_USE)
+    if asked.all == filters.is_empty:
+        wrong = "--all needs a filter; --everything is for all of them." if asked.all else "Filters go with --all."
+        raise CommandError(wrong, returncode=WRONG_USE)
+    return None if asked.ids else filters
 
 
 def read_text(name: str) -> str:

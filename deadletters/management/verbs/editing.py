@@ -5,21 +5,19 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import CommandError
 from django.utils import timezone
 
 from deadletters import triage
 from deadletters.management.verbs.calls import (
     FINE,
     NOT_ALL,
-    WRONG_USE,
     Call,
     add_filters,
     add_id,
     add_reason,
     add_yes,
-    filters_of,
     read_text,
+    scope_of,
     verb,
 )
 from deadletters.queries import letters
@@ -89,19 +87,6 @@ def run_purge(call: Call) -> int:
             call.say(f"{letter_id}  {why}")
     call.answer({"purged": purged, "refused": refused}, f"{purged:,} purged, {refused:,} left as they are.")
     return NOT_ALL if refused else FINE
-
-
-def scope_of(call: Call) -> LetterFilter | None:
-    """Return the filter that is asked for, None = letters by their ids; raises CommandError for both or neither."""
-    asked = call.options
-    filters: LetterFilter = filters_of(asked)
-    ways = [bool(asked.ids), asked.all, asked.everything]
-    if sum(ways) != 1:
-        raise CommandError("Name dead letters, or give --all with filters, or --everything.", returncode=WRONG_USE)
-    if asked.all == filters.is_empty:
-        wrong = "--all needs a filter; --everything is for all of them." if asked.all else "Filters go with --all."
-        raise CommandError(wrong, returncode=WRONG_USE)
-    return None if asked.ids else filters
 
 
 def _batches(ids: Sequence[UUID], filters: LetterFilter | None) -> Iterator[Sequence[UUID]]:
