@@ -22,7 +22,7 @@ class RecoveryRunAdmin(ReadingAdmin):
     columns = (
         "run_id", "kind", "state", masked("scope_words", "scope"), masked_json("scope", "scope as asked for"),
         masked_json("plan"), group_of, "generation", "actor", "reason", "approved_by", "created_at", "starts_at",
-        "frozen_at", "frozen_count", "started_at", "finished_at", "wave", "stop_reason",
+        "frozen_at", "frozen_count", "fresh_count", "started_at", "finished_at", "wave", "stop_reason",
     )  # fmt: skip
 
 

@@ -284,7 +284,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'recovery policy',
                 'verbose_name_plural': 'recovery policies',
                 'db_table': 'recovery_policies',
-                'constraints': [models.UniqueConstraint(fields=('cause', 'failure_reason'), name='recovery_policies_once', nulls_distinct=False)],
+                'constraints': [models.UniqueConstraint(fields=('cause', 'failure_reason'), name='recovery_policies_once', nulls_distinct=False), models.CheckConstraint(condition=models.Q(('then__in', ['hold', 'give_up'])), name='recovery_policies_then_known')],
             },
         ),
         migrations.CreateModel(

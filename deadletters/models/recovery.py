@@ -41,6 +41,7 @@ class RecoveryPolicy(models.Model):
             models.UniqueConstraint(
                 name="recovery_policies_once", fields=["cause", "failure_reason"], nulls_distinct=False
             ),
+            models.CheckConstraint(name="recovery_policies_then_known", condition=Q(then__in=AfterBudget.values)),
         ]
 
     def __str__(self) -> str:

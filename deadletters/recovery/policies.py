@@ -15,7 +15,7 @@ from deadletters.words.policies import Decision, Policy, decide, next_look, poli
 from queues.store.live import clock
 
 SIMULATE_SECONDS = 2.0
-PART_ROWS = 1_000
+PART_ROWS = 5_000
 MAX_COUNTED = 10_000
 """Letters of which a simulation says what becomes of them."""
 SAMPLES = 5
@@ -81,9 +81,10 @@ class Simulation:
     def words(self) -> str:
         """Say it in a sentence."""
         said = ", ".join(f"{self.counts[effect]:,} {effect.value}" for effect in Effect if effect in self.counts)
-        if not said:
-            return "No present letter changes." if self.is_complete else f"Nothing changes for {self._seen()}."
-        return f"With this change {said}." if self.is_complete else f"With this change, of {self._seen()}: {said}."
+        if self.is_complete:
+            return f"With this change {said}." if said else "No present letter changes."
+        seen = f"There are many letters; of the newest {self.looked_at:,} that it is about"
+        return f"{seen}, {said}." if said else f"{seen}, none changes."
 
     @property
     def effects(self) -> Sequence[Effected]:
@@ -96,9 +97,6 @@ class Simulation:
 
     def as_json(self) -> Mapping[str, object]:
         return {"counts": {effect.name.lower(): n for effect, n in self.counts.items()}, "complete": self.is_complete}
-
-    def _seen(self) -> str:
-        return f"the newest {self.looked_at:,} letters, there was no time for more"
 
 
 def simulate(change: Change, *, seconds: float = SIMULATE_SECONDS) -> Simulation:

@@ -240,3 +240,28 @@ def test_a_group_is_held_while_its_letters_are_fingerprinted_anew(ann):
     passes.step(seconds=60)
 
     assert {state_of(letter) for letter in letters} == {(2, 2)}
+
+
+def test_a_letter_s_page_says_that_it_is_held_with_its_group(ann, client):
+    letter = new_letter()
+    group = a_group_of(letter)
+    change(group, ann, HOLD)
+
+    client.force_login(ann)
+    content = client.get(f"/letters/{letter.pk}/").content.decode()
+
+    assert f'/groups/{group.pk}/">with its group</a>' in content
+
+
+def test_a_group_is_held_and_let_go_on_its_page(ann, client):
+    letter = new_letter()
+    group = a_group_of(letter)
+    client.force_login(ann)
+    page = f"/groups/{group.pk}/"
+
+    for decision, state in (("2", (2, 2)), ("0", (0, 0))):
+        version = FailureGroup.objects.get().row_version
+        client.post(f"{page}triage", {"operator_disposition": decision, "row_version": version})
+        assert state_of(letter) == state
+        is_selected = '<option value="2" selected>' in client.get(page).content.decode()
+        assert is_selected is (decision == "2")
