@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
+from psycopg.errors import QueryCanceled
 
 from deadletters.models import DeadLetter, RecoveryRun, RunState
 from deadletters.queries import letters
@@ -52,8 +53,15 @@ def freeze(run: RecoveryRun) -> bool:
     """
     try:
         count = _freeze(run.run_id, scope_of(run.scope))
-    except (BadScope, BadFilter) as exc:
+    except (BadScope, BadFilter, ValueError) as exc:
         writing.end(run.run_id, RunState.STOPPED, f"its scope is not understood: {exc}")
+        return True
+    except OperationalError as exc:
+        if not isinstance(exc.__cause__, QueryCanceled):
+            raise
+        writing.end(
+            run.run_id, RunState.STOPPED, f"its letters were not found within {FREEZE_SECONDS} s: narrow it down"
+        )
         return True
     if count > MAX_ITEMS:
         run.items.all().delete()
@@ -67,15 +75,16 @@ def freeze(run: RecoveryRun) -> bool:
 
 def _freeze(run_id: UUID, scope: Scope) -> int:
     count = 0
-    for part in _chosen(scope):
-        count += _insert(run_id, part, MAX_ITEMS + 1 - count) if count <= MAX_ITEMS else 0
+    with transaction.atomic():
+        for part in _chosen(scope):
+            count += _insert(run_id, part, MAX_ITEMS + 1 - count) if count <= MAX_ITEMS else 0
     return count
 
 
 def _insert(run_id: UUID, chosen: QuerySet[DeadLetter], limit: int) -> int:
     sql, arguments = chosen.values("dead_letter_id").order_by().query.sql_with_params()
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL statement_timeout = '{FREEZE_SECONDS}s'")
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = {round(FREEZE_SECONDS * 1000)}")
         cursor.execute(_FREEZE.format(chosen=sql), [*arguments, limit, run_id])
         count: int = cursor.rowcount
         cursor.execute("SET LOCAL statement_timeout TO DEFAULT")

@@ -5,11 +5,11 @@ A run is locked while it is stepped, before any letter. Everything that it knows
 
 import time
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -17,8 +17,10 @@ from deadletters.models import ItemState, RecoveryItem, RecoveryRun, RunState
 from deadletters.queries import runs as reading
 from deadletters.recovery.freezing import freeze
 from deadletters.store import runs as writing
+from deadletters.words.errors import BadPlan
 from deadletters.words.plans import Plan
 from queues import wakeups
+from queues.store.live import clock
 
 log = structlog.get_logger(__name__)
 
@@ -57,29 +59,31 @@ class _Stepped:
     did_something: bool
 
 
+@transaction.atomic
 def _step_next(idle: set[UUID]) -> _Stepped | None:
     """Step the run whose last step is the longest ago; None = there is none to step."""
-    with transaction.atomic():
-        waiting = _open_runs().exclude(pk__in=idle).order_by(F("stepped_at").asc(nulls_first=True), "run_id")
-        run = waiting.first()
-        if run is None:
-            return None
-        did_something = _step(run)
-        RecoveryRun.objects.filter(pk=run.pk).update(stepped_at=_clock())
+    waiting = _open_runs().exclude(pk__in=idle).order_by(F("stepped_at").asc(nulls_first=True), "run_id")
+    run = waiting.first()
+    if run is None:
+        return None
+    did_something = _step_alone(run)
+    RecoveryRun.objects.filter(pk=run.pk).update(stepped_at=clock())
     return _Stepped(run_id=run.run_id, did_something=did_something)
+
+
+def _step_alone(run: RecoveryRun) -> bool:
+    """Step a run; where that fails nothing of it is kept, the other runs go on, and it is tried again later."""
+    try:
+        with transaction.atomic():
+            return _step(run)
+    except Exception as exc:
+        log.exception("recovery_run_not_stepped", run_id=str(run.run_id), error=str(exc)[:200])
+        return False
 
 
 def _open_runs() -> QuerySet[RecoveryRun]:
     is_due = Q(state__in=[RunState.FREEZING, RunState.RUNNING]) | Q(state=RunState.READY, starts_at__lte=Now())
     return RecoveryRun.objects.select_for_update(skip_locked=True).filter(is_due)
-
-
-def _clock() -> datetime:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        (now,) = cursor.fetchone()
-        assert isinstance(now, datetime)
-        return now
 
 
 def _step(run: RecoveryRun) -> bool:
@@ -88,11 +92,16 @@ def _step(run: RecoveryRun) -> bool:
         return _go_on_stopping(run)
     if run.state == RunState.FREEZING:
         return freeze(run)
+    try:
+        plan = Plan.from_json(run.plan)
+    except BadPlan as exc:
+        writing.change(run.run_id, stop_reason=f"stopped: its plan is not understood: {exc}")
+        return True
     if run.state == RunState.READY:
-        writing.mark_canaries(run.run_id, Plan.from_json(run.plan).canary)
+        writing.mark_canaries(run.run_id, plan.canary)
         writing.change(run.run_id, state=RunState.RUNNING, started_at=Now())
         return True
-    return _go_on(run, Plan.from_json(run.plan))
+    return _go_on(run, plan)
 
 
 def _go_on_stopping(run: RecoveryRun) -> bool:
@@ -185,7 +194,7 @@ def _send(run: RecoveryRun, plan: Plan, room: int, *, as_canary: bool) -> bool:
     )
     if plan.rate:
         count = sum(number for source, number in sent.items() if source)
-        RecoveryRun.objects.filter(pk=run.pk).update(rate_tokens=tokens - count, rate_refilled_at=_clock())
+        RecoveryRun.objects.filter(pk=run.pk).update(rate_tokens=tokens - count, rate_refilled_at=clock())
     for source in sent:
         if source:
             wakeups.wake(source)
@@ -198,5 +207,5 @@ def _tokens(run: RecoveryRun, plan: Plan) -> float:
         return 0.0
     if run.rate_refilled_at is None:
         return 1.0
-    elapsed = (_clock() - run.rate_refilled_at).total_seconds()
+    elapsed = (clock() - run.rate_refilled_at).total_seconds()
     return min(run.rate_tokens + max(elapsed, 0.0) * plan.rate, max(plan.rate, 1.0))

@@ -6,7 +6,7 @@ import pytest
 
 from deadletters.models import DeadLetter, DeadLetterDeath, RecoveryItem, RecoveryRun, RunKind, RunState
 from deadletters.queries import runs as reading
-from deadletters.recovery import runs, sweeping
+from deadletters.recovery import freezing, runs, stepping, sweeping
 from deadletters.recovery.stepping import step
 from deadletters.store.audit import Actor
 from deadletters.store.recovery import Sent
@@ -343,3 +343,74 @@ def test_a_single_recovery_and_a_run_send_a_message_once(shop, olga):
     assert again.by == "olga"
     to_the_end(run_id)
     assert shop.ran == [0]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("scope", {"everything": True}, "its scope is not understood: This is no scope of a run."),
+        ("scope", {"letters": ["no id"]}, "its scope is not understood: badly formed hexadecimal UUID string"),
+        ("scope", {"filter": {"colour": "red"}}, "its scope is not understood: There is no filter “colour”"),
+        ("plan", {"canary": "five"}, "stopped: its plan is not understood: Canary must be a whole number."),
+    ],
+)
+def test_a_run_that_nobody_understands_ends_and_says_why(shop, olga, column, value, said):
+    dead(1)
+    run_id = begun(olga)
+    state = RunState.FREEZING if column == "scope" else RunState.RUNNING
+    RecoveryRun.objects.filter(pk=run_id).update(**{column: value, "state": state})
+
+    step(5)
+
+    run = reading.get(run_id)
+    assert run.state == RunState.STOPPED
+    assert run.stop_reason.startswith(said)
+
+
+def test_a_run_that_cannot_be_stepped_does_not_keep_the_others(shop, olga, monkeypatch):
+    dead(1)
+    broken, other = [runs.prepare(user=olga, scope=EVERYTHING) for _ in range(2)]
+    for run_id in (broken, other):
+        runs.start(user=olga, run_id=run_id, plan=AT_ONCE)
+    go_on = stepping._go_on
+
+    def fail(run, plan):
+        if run.run_id == broken:
+            raise RuntimeError("not today")
+        return go_on(run, plan)
+
+    monkeypatch.setattr(stepping, "_go_on", fail)
+    step(5)
+    assert totals(other) == {"sent": 1}
+    assert reading.get(broken).state == RunState.RUNNING
+    monkeypatch.undo()
+    shop.mend()
+
+    to_the_end(other)
+    to_the_end(broken)
+    assert totals(broken) == {"skipped": 1}
+
+
+def test_a_scope_that_takes_too_long_to_collect_ends_the_run(shop, olga, monkeypatch):
+    dead(1)
+    monkeypatch.setattr(freezing, "FREEZE_SECONDS", 0.05)
+    monkeypatch.setattr(
+        freezing,
+        "_FREEZE",
+        "WITH slow AS (SELECT pg_sleep(20)) "
+        + freezing._FREEZE.replace("WITH", ",", 1)
+        + " WHERE (SELECT true FROM slow)",
+    )
+    run_id = runs.prepare(user=olga, scope=EVERYTHING)
+
+    assert reading.get(run_id).stop_reason == "its letters were not found within 0.05 s: narrow it down"
+    assert not RecoveryItem.objects.exists()
+
+
+def test_more_letters_than_a_run_may_have_are_refused_whole(shop, olga, monkeypatch):
+    dead(3)
+    monkeypatch.setattr(freezing, "MAX_ITEMS", 2)
+    run_id = runs.prepare(user=olga, scope=EVERYTHING)
+
+    assert reading.get(run_id).stop_reason == "more than 2 letters match: narrow it down"
+    assert not RecoveryItem.objects.exists()
