@@ -39,6 +39,8 @@ log = structlog.get_logger(__name__)
 
 SCAN_ROWS = 500
 """Letters that one transaction looks at, and the most that one of the schedule's runs has."""
+SCAN_TIME = timedelta(seconds=45)
+"""How long what is recovered counts as one scan, by however many tasks."""
 GIVEN_TIME = timedelta(minutes=30)
 """When a letter that a run is to recover is looked at again, should that not have happened."""
 AFTER_SUSPENSION = timedelta(minutes=10)
@@ -80,7 +82,7 @@ def state(now: datetime | None = None) -> State:
 
 def recover_due(*, seconds: float) -> Report:
     """Scan until nothing is due, for about so long at most."""
-    began_at, until = clock(), time.monotonic() + seconds
+    began_at, until = _began_at(clock()), time.monotonic() + seconds
     looked_at = 0
     while batch := _scan(began_at):
         looked_at += batch
@@ -89,6 +91,12 @@ def recover_due(*, seconds: float) -> Report:
         if time.monotonic() >= until:
             return Report(looked_at=looked_at, more=True)
     return Report(looked_at=looked_at, more=False)
+
+
+def _began_at(now: datetime) -> datetime:
+    """Return when the present scan began: a task that goes on, and a second beat, belong to the one under way."""
+    latest = latest_scans(before=now)
+    return latest[0].began_at if latest and now - latest[0].began_at < SCAN_TIME else now
 
 
 @transaction.atomic

@@ -11,6 +11,7 @@ from django.db import connection
 
 from deadletters.models import RecoveryPolicy
 from deadletters.words.policies import AfterBudget, Decision, LetterFacts, Policy
+from queues.models import Source
 
 SPREADS = 2**32
 
@@ -98,21 +99,19 @@ _FACTS = """
            CASE WHEN l.held_by_group IS NOT NULL THEN coalesce(h.operator_disposition = 2, false)
                 ELSE coalesce(g.operator_disposition = 2, false)
                      AND coalesce(l.decided_at < greatest(g.held_at, l.dead_lettered_at), true) END,
-           l.held_by_group IS NOT NULL, coalesce(l.decided_at > l.dead_lettered_at, false)
+           l.held_by_group IS NOT NULL, coalesce(l.decided_at > l.dead_lettered_at, false),
+           l.source_table = ANY (%s)
       FROM wh_dead_letters l
       LEFT JOIN group_fingerprints f ON f.fingerprint = l.error_fingerprint
                                     AND f.version = l.error_fingerprint_version
       LEFT JOIN failure_groups g ON g.group_id = f.group_id
       LEFT JOIN failure_groups h ON h.group_id = l.held_by_group
-     WHERE l.superseded_by IS NULL AND """
+     WHERE l.superseded_by IS NULL AND l.dead_letter_id = ANY (%s)
+     ORDER BY l.dead_letter_id"""
 
 
 def look_at(ids: Sequence[UUID]) -> Sequence[Looked]:
     """Return what is known of these letters, in order of id."""
-    return _looked("l.dead_letter_id = ANY (%s) ORDER BY l.dead_letter_id", [list(ids)])
-
-
-def _looked(condition: str, parameters: Sequence[Any]) -> Sequence[Looked]:
     return [
         Looked(
             dead_letter_id=letter_id,
@@ -131,12 +130,13 @@ def _looked(condition: str, parameters: Sequence[Any]) -> Sequence[Looked]:
                 is_group_held=is_group_held,
                 is_held_by_group=is_held_by_group,
                 is_opened=is_opened,
+                is_known=is_known,
             ),
         )
         for (
             letter_id, version, cause, reason, died_at, group_id, status, disposition, attempts, next_at, quiet_until,
-            awaits, is_group_held, is_held_by_group, is_opened,
-        ) in _rows(_FACTS + condition, parameters)
+            awaits, is_group_held, is_held_by_group, is_opened, is_known,
+        ) in _rows(_FACTS, [Source.values, list(ids)])
     ]  # fmt: skip
 
 

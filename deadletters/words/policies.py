@@ -231,7 +231,7 @@ class LetterFacts:
     set; `quiet_until`: its own or its group's, whichever is later; `awaits_generation`: it or its group is quiet until
     a build that no worker has reported. `is_group_held`: its group is held, and no person has decided otherwise about
     this letter since; `is_held_by_group`: its disposition is the one of a group. `is_opened`: a person opened it since
-    its death, so that no policy closes it.
+    its death, so that no policy closes it. `is_known`: its source is one of ours; others cannot be sent back.
     """
 
     status: int
@@ -243,6 +243,7 @@ class LetterFacts:
     is_group_held: bool = False
     is_held_by_group: bool = False
     is_opened: bool = False
+    is_known: bool = True
 
 
 class Decision(StrEnum):
@@ -265,6 +266,8 @@ def decide(letter: LetterFacts, policy: Policy, *, now: datetime) -> Decision:
     if (of_group := _of_group(letter)) is not None:
         return of_group
     if letter.status not in _HELD_OR_OPEN:
+        return Decision.NEVER
+    if not letter.is_known and letter.disposition in (Disposition.NONE, Disposition.RETRY_NOW):
         return Decision.NEVER
     if letter.disposition != Disposition.NONE:
         return _as_decided(letter)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from deadletters import counting, tasks, triage
@@ -110,9 +111,22 @@ def test_what_is_not_due_is_not_even_looked_at(fields):
         ({"operator_disposition": 3}, 4, 3),
         ({"cause": "terminal"}, 0, 0),
         ({"cause": "of_the_future"}, 0, 0),
+        ({"source_table": "other_queue"}, 0, 0),
+        ({"source_table": "other_queue", "operator_disposition": 1}, 0, 1),
         ({"cause": None, "failure_reason": 6}, 0, 0),
     ],
-    ids=["not valid", "throttled, spent", "any, spent", "person's hold", "person's end", "never", "unknown", "lost"],
+    ids=[
+        "not valid",
+        "throttled, spent",
+        "any, spent",
+        "person's hold",
+        "person's end",
+        "never",
+        "unknown",
+        "foreign",
+        "foreign, retry",
+        "lost",
+    ],
 )
 def test_what_is_due_but_not_to_be_recovered_ends_as_its_policy_or_a_person_says(fields, status, disposition):
     letter = due(**fields)
@@ -397,17 +411,25 @@ def test_a_suspended_schedule_puts_off_what_is_due_until_it_is_over_but_for_what
     assert triage.recover(dead_letter_id=automatic.pk, user=ann).is_sent
 
 
-def test_runs_of_one_scan_count_once(monkeypatch):
+def test_runs_of_one_scan_count_once_by_however_many_tasks(monkeypatch):
     ran(9, 1, 0)
     monkeypatch.setattr(schedule, "SCAN_ROWS", 1)
     for _ in range(4):
         due(dead_lettered_at=timezone.now() - timedelta(minutes=1), failure_reason=5)
 
-    scan()
+    for _ in range(4):
+        schedule.recover_due(seconds=0)
 
     assert len(scheduled()) == 5
     assert list(RecoveryRun.objects.order_by("created_at").values_list("fresh_count", flat=True)) == [0, 1, 1, 1, 1]
     assert not schedule.state().is_suspended
+
+
+def a_minute_passes() -> None:
+    """Let whatever happened have happened a minute earlier."""
+    minute = timedelta(minutes=1)
+    RecoveryRun.objects.update(starts_at=F("starts_at") - minute, created_at=F("created_at") - minute)
+    DeadLetter.objects.update(dead_lettered_at=F("dead_lettered_at") - minute)
 
 
 def test_letters_that_die_again_as_soon_as_they_are_recovered_suspend_the_schedule(handlers):
@@ -420,6 +442,7 @@ def test_letters_that_die_again_as_soon_as_they_are_recovered_suspend_the_schedu
     old = due(next_recovery_at=timezone.now() + timedelta(days=1))
 
     for _ in range(8):
+        a_minute_passes()
         DeadLetter.objects.exclude(pk=old.pk).update(next_recovery_at=timezone.now())
         scan()
         step(30)
