@@ -226,6 +226,7 @@ def _identity(letter: DeadLetter) -> dict[str, Any]:
     return {
         "dead_letter_id": str(letter.dead_letter_id),
         "message_id": str(letter.source_id),
+        "original_message_id": _text(letter.original_id),
         "source": _SOURCE_NAMES.get(letter.source_table, letter.source_table),
         "type": letter.message_type,
         "stream_id": _text(letter.stream_id),
@@ -270,6 +271,7 @@ def _history(letter: DeadLetter) -> dict[str, Any]:
 def _content(letter: DeadLetter) -> dict[str, Any]:
     return {
         "metadata": masked_json(letter.metadata, max_characters=MAX_PAYLOAD),
+        "payload_version": letter.edited_version or 1,
         "payload_bytes": letter.envelope_bytes,
         "payload": masked_json(letter.envelope, "event_data", max_characters=MAX_PAYLOAD),
     }

@@ -144,10 +144,14 @@ def _save(request: HttpRequest, letter: DeadLetter, draft: Draft, form: dict[str
     """Show the difference, or save the very text whose difference was shown."""
     edit_of: dict[str, Any] = {"dead_letter_id": letter.dead_letter_id, "text": form["typed"], "user": request.user}
     edit_of["row_version"] = draft.row_version
-    if request.POST.get("step") == "preview" or request.POST.get("previewed") != _hash(form["typed"]):
-        preview = edits.preview(**edit_of, max_bytes=MAX_EDITED_BYTES)
-        return _form(request, EditContext(**form, preview=preview, previewed=_hash(form["typed"])))
-    number = triage.edit(**edit_of, reason=form["reason"])
+    preview = edits.preview(**edit_of, max_bytes=MAX_EDITED_BYTES)
+    form = {**form, "preview": preview, "previewed": _hash(form["typed"])}
+    if request.POST.get("step") not in ("save", "recover") or request.POST.get("previewed") != form["previewed"]:
+        return _form(request, EditContext(**form))
+    try:
+        number = triage.edit(**edit_of, reason=form["reason"])
+    except BadChange as exc:
+        return _form(request, EditContext(**form, errors={exc.field: str(exc)}), status=422)
     if request.POST.get("step") == "recover":
         recovery = triage.recover(dead_letter_id=letter.dead_letter_id, user=request.user, death=letter.deaths)
         sent = _("It was sent.") if recovery.is_sent else _("It was not sent: somebody was first.")

@@ -134,12 +134,13 @@ def test_a_user_acts_with_their_rights_and_in_their_name():
     assert run("list", "--as=vic").code == 0
 
 
-@pytest.mark.parametrize("verb", ["list", "show", "hold", "note", "edit", "purge", "recover"])
+@pytest.mark.parametrize("verb", ["list", "show", "hold", "note", "edit", "purge", "recover", "tick"])
 def test_a_stranger_does_nothing_and_sees_nothing(verb, typed):
     letter = a_letter(error="the secret of the letter")
     a_user("sam")
     words = {
         "list": [],
+        "tick": [],
         "note": [letter.pk, "--text=x"],
         "edit": [letter.pk, "--show"],
         "purge": [letter.pk, "--why=x", "--yes"],

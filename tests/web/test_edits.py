@@ -102,6 +102,16 @@ def test_a_text_whose_difference_was_not_shown_is_not_saved(lead):
     assert not OperatorAction.objects.exists()
 
 
+def test_a_reason_that_is_missing_is_asked_for_beside_the_difference(lead):
+    letter = a_letter(payload=PAYLOAD)
+    shown = send(lead, letter, typed("Köln"), "preview", form_of(lead.get(address("edit", letter))), "")
+
+    asked = send(lead, letter, typed("Köln"), "save", form_of(shown), "")
+    assert asked.status_code == 422
+    assert "Difference to the present payload" in asked.content.decode()
+    assert send(lead, letter, typed("Köln"), "save", form_of(asked)).status_code == 302
+
+
 @pytest.mark.parametrize(
     ("text", "reason", "said"),
     [
@@ -184,6 +194,20 @@ def test_bytes_that_are_no_json_are_shown_as_text_to_write_anew(lead):
     assert "is no JSON" in content
     assert "<script>password" not in content
     assert "hunter2!" not in content
+
+
+def test_a_letter_whose_message_has_another_id_by_now_shows_both(page, lea):
+    letter = a_letter(payload=PAYLOAD)
+    triage.edit(user=lea, dead_letter_id=letter.pk, text='{"city": "Ulm"}', reason="moved", row_version=1)
+    recover(letter.pk, "ann")
+    sent = DeadLetter.objects.get()
+
+    assert sent.source_id != letter.source_id
+    content = page.get(address("letter", letter)).content.decode()
+    assert str(letter.source_id) in content
+    assert str(sent.source_id) in content
+    exported = json.loads(b"".join(page.get(address("export_letter", letter))))
+    assert (exported["original_message_id"], exported["payload_version"]) == (str(letter.source_id), 2)
 
 
 @pytest.fixture

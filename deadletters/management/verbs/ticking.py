@@ -5,6 +5,8 @@ from typing import Any
 from deadletters import counting, generations
 from deadletters.management.verbs.calls import FINE, Call, verb
 from deadletters.recovery import passes, schedule, stepping, sweeping
+from deadletters.triage.actors import actor
+from deadletters.words import access
 
 DEFAULT_SECONDS = 60.0
 
@@ -18,6 +20,7 @@ def add(verbs: Any) -> None:
 
 
 def run_tick(call: Call) -> int:
+    actor(call.user, access.RECOVER)
     seconds = call.options.seconds
     values = {
         "aligned": passes.step(seconds=seconds),
