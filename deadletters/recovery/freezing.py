@@ -52,17 +52,20 @@ def freeze(run: RecoveryRun) -> bool:
     once. A run that comes to nothing or to more than MAX_ITEMS ends, and says so. Takes no lock on letters.
     """
     try:
-        count = _freeze(run.run_id, scope_of(run.scope))
+        with transaction.atomic():
+            count = _insert(run.run_id, _chosen(scope_of(run.scope)))
     except (BadScope, BadFilter, ValueError) as exc:
         writing.end(run.run_id, RunState.STOPPED, f"its scope is not understood: {exc}")
-        return True
     except OperationalError as exc:
         if not isinstance(exc.__cause__, QueryCanceled):
             raise
-        writing.end(
-            run.run_id, RunState.STOPPED, f"its letters were not found within {FREEZE_SECONDS} s: narrow it down"
-        )
-        return True
+        writing.end(run.run_id, RunState.STOPPED, f"its letters were not found within {FREEZE_SECONDS} s")
+    else:
+        _note(run, count)
+    return True
+
+
+def _note(run: RecoveryRun, count: int) -> None:
     if count > MAX_ITEMS:
         run.items.all().delete()
         writing.end(run.run_id, RunState.STOPPED, f"more than {MAX_ITEMS:,} letters match: narrow it down")
@@ -70,22 +73,16 @@ def freeze(run: RecoveryRun) -> bool:
         writing.end(run.run_id, RunState.FINISHED, "no letter matches")
     else:
         writing.change(run.run_id, state=RunState.READY, frozen_at=Now(), frozen_count=count)
-    return True
 
 
-def _freeze(run_id: UUID, scope: Scope) -> int:
-    count = 0
-    with transaction.atomic():
-        for part in _chosen(scope):
-            count += _insert(run_id, part, MAX_ITEMS + 1 - count) if count <= MAX_ITEMS else 0
-    return count
-
-
-def _insert(run_id: UUID, chosen: QuerySet[DeadLetter], limit: int) -> int:
-    sql, arguments = chosen.values("dead_letter_id").order_by().query.sql_with_params()
+def _insert(run_id: UUID, parts: Sequence[QuerySet[DeadLetter]]) -> int:
+    """Insert the items in the caller's transaction; return how many, at most MAX_ITEMS + 1."""
+    chosen = [part.values("dead_letter_id").order_by().query.sql_with_params() for part in parts]
+    statement = _FREEZE.format(chosen=" UNION ALL ".join(f"({sql})" for sql, _ in chosen))
+    arguments = [argument for _, of_part in chosen for argument in of_part]
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL statement_timeout = {round(FREEZE_SECONDS * 1000)}")
-        cursor.execute(_FREEZE.format(chosen=sql), [*arguments, limit, run_id])
+        cursor.execute(statement, [*arguments, MAX_ITEMS + 1, run_id])
         count: int = cursor.rowcount
         cursor.execute("SET LOCAL statement_timeout TO DEFAULT")
         return count

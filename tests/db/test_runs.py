@@ -1,10 +1,20 @@
 """Recovery runs on the real engine: frozen scopes, waves, stops, and a verdict for every letter."""
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
-from deadletters.models import DeadLetter, DeadLetterDeath, RecoveryItem, RecoveryRun, RunKind, RunState
+from deadletters.models import (
+    DeadLetter,
+    DeadLetterDeath,
+    FailureGroup,
+    GroupFingerprint,
+    RecoveryItem,
+    RecoveryRun,
+    RunKind,
+    RunState,
+)
 from deadletters.queries import runs as reading
 from deadletters.recovery import freezing, runs, stepping, sweeping
 from deadletters.recovery.stepping import step
@@ -403,7 +413,7 @@ def test_a_scope_that_takes_too_long_to_collect_ends_the_run(shop, olga, monkeyp
     )
     run_id = runs.prepare(user=olga, scope=EVERYTHING)
 
-    assert reading.get(run_id).stop_reason == "its letters were not found within 0.05 s: narrow it down"
+    assert reading.get(run_id).stop_reason == "its letters were not found within 0.05 s"
     assert not RecoveryItem.objects.exists()
 
 
@@ -414,3 +424,17 @@ def test_more_letters_than_a_run_may_have_are_refused_whole(shop, olga, monkeypa
 
     assert reading.get(run_id).stop_reason == "more than 2 letters match: narrow it down"
     assert not RecoveryItem.objects.exists()
+
+
+def test_a_group_of_several_fingerprints_is_one_run_in_the_order_of_its_streams(shop, olga):
+    dead(4, stream="order-7")
+    group = FailureGroup.objects.create(group_id=uuid4())
+    for n, letter in enumerate(DeadLetter.objects.all()):
+        DeadLetter.objects.filter(pk=letter.pk).update(error_fingerprint=f"{n % 2:016}")
+    for n in range(2):
+        GroupFingerprint.objects.create(fingerprint=f"{n:016}", version=2, group=group)
+
+    run_id = runs.prepare(user=olga, scope=Matching(filters=LetterFilter(group=str(group.pk))))
+
+    items = RecoveryItem.objects.filter(run=run_id).order_by("place")
+    assert [(item.place, item.is_next) for item in items] == [(1, True), (2, False), (3, False), (4, False)]
