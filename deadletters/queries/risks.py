@@ -42,19 +42,29 @@ def handled_before(run_id: UUID) -> Found:
 
 def overtaken(run_id: UUID) -> Found:
     """Events that are older than what their perspective has applied; others of whose stream later ones recovered."""
-    return _counted(
-        run_id,
+    ((n,),) = rows(
         """
-        l.source_table = 'wh_perspective_events' AND EXISTS (
-            SELECT FROM wh_perspective_cursors c
-              JOIN wh_event_store e ON e.event_id = (l.source_row->>'event_id')::uuid
-             WHERE c.stream_id = l.stream_id AND c.perspective_name = l.perspective_name AND c.version > e.version)
-        OR l.source_table IN ('wh_inbox', 'wh_outbox') AND EXISTS (
-            SELECT FROM wh_dead_letters o
-             WHERE o.stream_id = l.stream_id AND o.source_table = l.source_table AND o.recovery_status = 3
-               AND (o.source_row->>'position')::bigint > (l.source_row->>'position')::bigint)
+        , letters AS MATERIALIZED (
+            SELECT l.source_table, l.stream_id, l.perspective_name, l.source_row
+              FROM items i JOIN wh_dead_letters l ON l.dead_letter_id = i.dead_letter_id
+             WHERE l.stream_id IS NOT NULL
+        ), recovered AS MATERIALIZED (
+            SELECT o.source_table, o.stream_id, max((o.source_row->>'position')::bigint) AS position
+              FROM (SELECT DISTINCT source_table, stream_id FROM letters
+                     WHERE source_table IN ('wh_inbox', 'wh_outbox')) s
+              JOIN wh_dead_letters o ON o.stream_id = s.stream_id AND o.source_table = s.source_table
+             WHERE o.recovery_status = 3 GROUP BY 1, 2
+        )
+        SELECT (SELECT count(*) FROM letters l JOIN recovered r USING (source_table, stream_id)
+                 WHERE r.position > (l.source_row->>'position')::bigint)
+             + (SELECT count(*) FROM letters l
+                  JOIN wh_perspective_cursors c USING (stream_id, perspective_name)
+                  JOIN wh_event_store e ON e.event_id = (l.source_row->>'event_id')::uuid
+                 WHERE l.source_table = 'wh_perspective_events' AND c.version > e.version)
         """,
+        run_id,
     )
+    return Found(n=n)
 
 
 def behind_another(run_id: UUID) -> Found:

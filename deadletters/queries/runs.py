@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, F, Func, Min, OuterRef, Q, QuerySet, TextField, Value
 from django.utils import timezone
 
 from deadletters.models import ItemState, RecoveryItem, RecoveryRun
@@ -15,6 +15,9 @@ from deadletters.words.scopes import Matching, scope_of
 
 COUNT_CAP = 10_000
 RUNS_OF_LETTER = 20
+MAX_WHYS = 50
+
+_WHEN = " at [0-9-]{10} [0-9:]{8} UTC$"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,19 +82,26 @@ def totals_of(run_ids: Sequence[UUID]) -> Mapping[UUID, Mapping[str, int]]:
 
 
 def whys(run_id: UUID) -> Sequence[tuple[str, str, int]]:
-    """Return why letters ended as they did: (state, why, how many), the most frequent first."""
-    said = RecoveryItem.objects.filter(run=run_id).exclude(why="").order_by().values_list("state", "why")
-    return list(said.annotate(n=Count("*")).order_by("-n", "state", "why")[:50])
+    """Return why letters ended as they did: (state, why, how many), the most frequent first.
+
+    When somebody else recovered them is left out where they are several: each has a time of its own.
+    """
+    reason = Func(F("why"), Value(_WHEN), Value(""), function="regexp_replace", output_field=TextField())
+    said = RecoveryItem.objects.filter(run=run_id).exclude(why="").order_by().annotate(reason=reason)
+    counted = said.values_list("state", "reason").annotate(n=Count("*"), whole=Min("why"))
+    found = counted.order_by("-n", "state", "reason")[:MAX_WHYS]
+    return [(state, whole if n == 1 else reason, n) for state, reason, n, whole in found]
 
 
 def items(run_id: UUID, filters: ItemFilter) -> Items:
     """Return a page of a run's letters."""
     of_run = RecoveryItem.objects.filter(run=run_id)
-    if filters.state:
-        of_run = of_run.filter(state=filters.state)
     if filters.after is not None:
         of_run = of_run.filter(place__gt=filters.after.place)
-    found = list(of_run.order_by("place")[: filters.size + 1])
+    limit = filters.size + 1
+    states = [filters.state] if filters.state else ItemState.values  # each of which the index yields in order
+    first, *others = (of_run.filter(state=state).order_by("place")[:limit] for state in states)
+    found = list(first.union(*others, all=True).order_by("place")[:limit] if others else first)
     shown = found[: filters.size]
     return Items(rows=shown, next=PlaceCursor(place=shown[-1].place) if len(found) > filters.size else None)
 
@@ -106,7 +116,8 @@ def newcomers(run: RecoveryRun) -> int:
         return 0
     counted = 0
     for part in letters.all_matching(scope.filters, now=timezone.now()):
-        newer = part.filter(dead_lettered_at__gt=run.frozen_at).values("pk")
+        died_again = Exists(run.items.filter(dead_letter_id=OuterRef("pk")))
+        newer = part.filter(~died_again, dead_lettered_at__gt=run.frozen_at).values("pk")
         counted += newer[: COUNT_CAP + 1 - counted].count()
     return counted
 

@@ -1,6 +1,6 @@
 """Recovery runs: their list, how one is prepared and started, and how it goes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import UUID
@@ -20,11 +20,10 @@ from deadletters.queries.previews import bounded
 from deadletters.recovery import runs as service
 from deadletters.recovery import schedule
 from deadletters.recovery.preview import preview
-from deadletters.views import planforms
+from deadletters.views import planforms, shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of
 from deadletters.words import access
-from deadletters.words.commands import command_for
 from deadletters.words.errors import BadChange, BadFilter, BadPlan, BadScope, NoSuchRun, StaleChange
 from deadletters.words.filters import ITEM_STATES, RUN_KINDS, RUN_STATES, ItemFilter, LetterFilter, RunFilter
 from deadletters.words.filters.listfilter import uuid_of
@@ -244,21 +243,10 @@ def _context(request: HttpRequest, found: RecoveryRun) -> dict[str, Any]:
         "timeline_title": _("What was done"),
         "seen": ".".join(map(str, (found.state, found.wave, found.row_version, *counts.values()))),
         "again": _again(found),
-        "commands": _commands(request, found),
+        "commands": shell.of_run(request, found),
         "may_recover": request.user.has_perm(access.RECOVER),
         "now": now,
     }
-
-
-def _commands(request: HttpRequest, found: RecoveryRun) -> Sequence[str]:
-    """Return the commands that do what this person may do with the run as it is."""
-    lines = [command_for("runs show", found.run_id), command_for("runs items", found.run_id, state="failed_again")]
-    if not request.user.has_perm(access.RECOVER) or found.stop_reason:
-        return lines
-    if _stage(found) == "wizard":
-        lines.append(command_for("runs start", found.run_id, count=found.frozen_count, canary=5))
-    by_state = {RunState.RUNNING: ["pause", "stop"], RunState.PAUSED: ["resume", "stop"], RunState.READY: ["stop"]}
-    return [*lines, *(command_for(f"runs {verb}", found.run_id) for verb in by_state.get(RunState(found.state), []))]
 
 
 def _stage(found: RecoveryRun) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from django.http import HttpRequest
 
-from deadletters.models import DeadLetter, FailureGroup, RecoveryStatus
+from deadletters.models import DeadLetter, FailureGroup, RecoveryRun, RecoveryStatus, RunState
 from deadletters.triage import edits
 from deadletters.words import access
 from deadletters.words.commands import command_for
@@ -47,3 +47,14 @@ def of_group(request: HttpRequest, group: FailureGroup) -> Sequence[str]:
     if request.user.has_perm(access.TRIAGE):
         lines.append(command_for("note", group=group.group_id, text=FILL_IN))
     return lines
+
+
+def of_run(request: HttpRequest, run: RecoveryRun) -> Sequence[str]:
+    """Return the commands for a recovery run as it is."""
+    lines = [command_for("runs show", run.run_id), command_for("runs items", run.run_id, state="failed_again")]
+    if not request.user.has_perm(access.RECOVER) or run.stop_reason:
+        return lines
+    if run.state == RunState.READY and run.starts_at is None:
+        lines.append(command_for("runs start", run.run_id, count=run.frozen_count))
+    by_state = {RunState.RUNNING: ["pause", "stop"], RunState.PAUSED: ["resume", "stop"], RunState.READY: ["stop"]}
+    return [*lines, *(command_for(f"runs {verb}", run.run_id) for verb in by_state.get(RunState(run.state), []))]
