@@ -1,12 +1,13 @@
 """Services of their own for tests that restart them: PostgreSQL, a broker, a Celery worker and its beat."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,18 @@ PATIENCE = json.dumps({"TICK_SECONDS": 60})
 """A wake-up expires after a tick: on a busy machine it may take longer than the beat's ticks to be received."""
 
 CELERY = ("-m", "celery", "-A", "deadletters.project")
-WORKER = ("worker", "-Q", "inbox,outbox,perspective", "-c", "2", "-l", "INFO", "--without-mingle", "--without-gossip")
+QUEUES = "inbox,outbox,perspective,recovery"
+WORKER = ("worker", "-Q", QUEUES, "-c", "2", "-l", "INFO", "--without-mingle", "--without-gossip")
+    "worker",
+    "-Q",
+    "inbox,outbox,perspective,recovery",
+    "-c",
+    "2",
+    "-l",
+    "INFO",
+    "--without-mingle",
+    "--without-gossip",
+)
 
 
 @dataclass
@@ -110,6 +122,14 @@ class Island(Shop):
     def end_worker(self) -> None:
         self.worker.send_signal(signal.SIGTERM)
         assert self.worker.wait(DEADLINE) == 0
+
+    def kill_worker(self) -> None:
+        """End the worker and all of its pool at once, in the middle of whatever they do."""
+        pool = Path(f"/proc/{self.worker.pid}/task/{self.worker.pid}/children").read_text().split()
+        for pid in (self.worker.pid, *map(int, pool)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.worker.wait()
 
     def start_worker(self, pool: str = "prefork") -> None:
         self.worker_log = log = len(self.processes)

@@ -173,3 +173,33 @@ def test_a_worker_that_starts_makes_the_months_of_the_delivery_log_that_are_miss
     island.start_worker()
 
     eventually(lambda: island.execute(LOGS_MONTHS) == months, "the month is made")
+
+
+MOVE_ALL = """
+SELECT move_to_dead_letters(gen_random_uuid(), 'wh_inbox', message_id, 2, 'out of reach', gen_random_uuid(), %s)
+  FROM wh_inbox WHERE message_type = 'test.Good'
+"""
+RECOVER_ALL = (
+    *("recover", "--all", "--type", "test.Good", "--status", "open", "--yes"),
+    *("--canary", "2", "--ramp", "0", "--in-flight", "5"),
+)
+STATES = "SELECT state, count(*) FROM recovery_items GROUP BY state"
+
+
+def test_a_run_whose_workers_are_all_killed_is_taken_on_by_the_next(island):
+    payloads = named(60)
+    island.end_worker()
+    island.send("test.Good", *payloads)
+    ((build,),) = island.execute("SELECT build FROM generations LIMIT 1") or [("",)]
+    island.execute(MOVE_ALL, build)
+    assert island.run("dead_letters", *RECOVER_ALL).wait() == 0, island.log()
+
+    island.start_worker()
+    eventually(lambda: len(island.effects_of(payloads)) >= 7, "the run is under way")
+    island.kill_worker()
+    left = dict(island.execute(STATES))
+    island.start_worker()
+
+    eventually(lambda: island.execute(STATES) == [("recovered", 60)], "each letter has its verdict")
+    assert left != {"recovered": 60}
+    assert island.effects_of(payloads) == sorted(payloads)
