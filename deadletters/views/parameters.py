@@ -53,7 +53,7 @@ def changes_of(request: HttpRequest, row: object, fields: Sequence[str]) -> Mapp
     """Return the fields whose text was changed, as their types; raises BadChange for a text that is not one."""
     present = _texts(row, fields)
     typed = {name: request.POST.get(name, text).strip() for name, text in present.items()}
-    return {name: _read(name, text) for name, text in typed.items() if text != present[name]}
+    return {name: read(name, text) for name, text in typed.items() if text != present[name]}
 
 
 def _texts(row: object, fields: Sequence[str]) -> dict[str, str]:
@@ -66,7 +66,8 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _read(name: str, text: str) -> object:
+def read(name: str, text: str) -> object:
+    """Read the text of a triage column as its type; raises BadChange for one that is not one."""
     if name in MOMENTS:
         return moment_of(name, text)
     if name in COUNTS:

@@ -22,6 +22,7 @@ def of_letter(request: HttpRequest, letter: DeadLetter, decisions: Sequence[str]
         lines.append(command_for("recover", letter_id))
     if user.has_perm(access.TRIAGE):
         lines += [command_for(decision.replace("_", "-"), letter_id) for decision in decisions]
+        lines.append(command_for("triage", letter_id, owner=FILL_IN, why=FILL_IN))
         lines.append(command_for("note", letter_id, text=FILL_IN))
     if user.has_perm(access.EDIT_PAYLOAD) and not edits.why_not(letter):
         lines.append(command_for("edit", letter_id, show=True))
@@ -45,6 +46,7 @@ def of_group(request: HttpRequest, group: FailureGroup) -> Sequence[str]:
     """Return the commands for a group and its letters."""
     lines = list(of_list(request, LetterFilter(group=str(group.group_id))))
     if request.user.has_perm(access.TRIAGE):
+        lines.append(command_for("triage", group=group.group_id, owner=FILL_IN, why=FILL_IN))
         lines.append(command_for("note", group=group.group_id, text=FILL_IN))
     return lines
 

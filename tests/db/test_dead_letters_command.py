@@ -122,6 +122,44 @@ def test_a_note_is_written_on_a_letter_or_on_a_group():
     assert run("note", "--text=x").code == 2
 
 
+def test_what_a_letter_and_a_group_are_triaged_to_is_written_and_taken_away():
+    letter = a_letter()
+    counting.fold()
+    group = FailureGroup.objects.get()
+
+    done = run("triage", letter.pk, "--owner=ann", "--quiet-until=2030-01-31T12:00", "--why=night", "--json")
+    assert objects(done)[0]["after"] == {"owner": "ann", "quiet_until": "2030-01-31T12:00:00+00:00"}
+    assert run("triage", letter.pk, "--owner=").out.strip() == "owner: ann → -"
+    assert "Nothing was different" in run("triage", letter.pk, "--owner=").out
+    words = ["--state=fixed", "--fixed-in-build=b9", "--ticket=OPS-1", "--quiet-until-count=5", "--decision=hold"]
+    assert run("triage", "--group", group.pk, *words).code == 0
+    group.refresh_from_db()
+    assert (group.fixed_in_generation, group.ticket, group.quiet_until_count) == ("b9", "OPS-1", 5)
+    assert group.operator_disposition == 2
+    assert OperatorAction.objects.first().reason == "night"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--owner=x"], "Name a dead letter"),
+        (["ID"], "Say what to change"),
+        (["ID", "--quiet-until=soon"], "must be a date and a time"),
+        (["ID", "--ticket=x"], "is not changed by hand"),
+        (["--group=ID", "--decision=retry"], "must be one of"),
+        (["--group=ID", "--quiet-until-count=many"], "must be a whole number"),
+    ],
+)
+def test_a_triage_that_cannot_be_is_2(words, said):
+    letter = a_letter()
+    counting.fold()
+    ids = {"ID": str(letter.pk), "--group=ID": f"--group={FailureGroup.objects.get().pk}"}
+
+    done = run("triage", *(ids.get(word, word) for word in words))
+    assert (done.code, said in done.err) == (2, True)
+    assert not OperatorAction.objects.exists()
+
+
 def test_a_user_acts_with_their_rights_and_in_their_name():
     letter = a_letter()
     a_user("olga", "Operators")

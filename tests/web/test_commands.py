@@ -80,6 +80,8 @@ def test_a_letter_is_shown_noted_edited_and_purged_by_its_commands(lead, tmp_pat
     assert objects(run(*the(commands, "show"), "--json"))[0]["dead_letter_id"] == str(letter.pk)
     assert run(*the(commands, "note")).code == 0
     assert Note.objects.get().text == "…"
+    assert run(*the(commands, "triage")).code == 0
+    assert DeadLetter.objects.get().owner == "…"
     (tmp_path / "payload.json").write_text(
         run(*the(commands, "edit", str(letter.pk), "--show")).out.replace("42", "43")
     )
@@ -129,6 +131,8 @@ def test_a_group_is_read_noted_and_recovered_by_its_commands(page):
     assert len(objects(run(*the(commands, "list"), "--json"))) == 1
     assert run(*the(commands, "note")).code == 0
     assert Note.objects.get().group_id == group.pk
+    assert run(*the(commands, "triage")).code == 0
+    assert FailureGroup.objects.get(pk=group.pk).owner == "…"
     assert run(*the(commands, "recover"), "--yes").code == 0
     assert RecoveryRun.objects.get().frozen_count == 1
 

@@ -6,11 +6,11 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError
 
-from deadletters.management.verbs import deciding, editing, reading, recovering, runs, ticking
+from deadletters.management.verbs import deciding, editing, reading, recovering, runs, ticking, triaging
 from deadletters.management.verbs.calls import FINE, NOT_ALL, WRONG_USE, Call
 from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope, DeadLettersError, StaleChange
 
-FAMILIES = (reading, recovering, runs, deciding, editing, ticking)
+FAMILIES = (reading, recovering, runs, deciding, triaging, editing, ticking)
 
 WRONG = (BadFilter, BadChange, BadNote, BadScope)
 """What was asked for in a wrong way; any other of our errors says that something is not there or not possible now."""
