@@ -30,16 +30,6 @@ PATIENCE = json.dumps({"TICK_SECONDS": 60})
 CELERY = ("-m", "celery", "-A", "deadletters.project")
 QUEUES = "inbox,outbox,perspective,recovery"
 WORKER = ("worker", "-Q", QUEUES, "-c", "2", "-l", "INFO", "--without-mingle", "--without-gossip")
-    "worker",
-    "-Q",
-    "inbox,outbox,perspective,recovery",
-    "-c",
-    "2",
-    "-l",
-    "INFO",
-    "--without-mingle",
-    "--without-gossip",
-)
 
 
 @dataclass
