@@ -9,6 +9,7 @@ from django.db import transaction
 
 from deadletters.models import DeadLetter, OperatorAction
 from deadletters.store import edits as store
+from deadletters.store.audit import Actor
 from deadletters.triage.actors import actor
 from deadletters.words import access
 from deadletters.words.errors import BadChange, StaleChange
@@ -53,33 +54,33 @@ def purge(
     Raises PermissionDenied, BadChange without a reason or for more than MAX_PURGED, StaleChange.
     """
     by = actor(user, access.PURGE)
-    said = storable(reason.replace("\r\n", "\n").strip())[:MAX_REASON]
-    if not said:
-        raise BadChange("reason", "must say why, since nothing else will be left")
-    ids = list(dict.fromkeys(dead_letter_ids))
-    if len(ids) > MAX_PURGED:
-        raise BadChange("letters", f"are {len(ids):,}; at most {MAX_PURGED:,} are purged at once")
+    said = _reason(reason)
+    ids = _bounded(dead_letter_ids)
     seen = _lock(ids)
     if row_version is not None and any(letter.row_version != row_version for letter in seen.values()):
         raise StaleChange
     outcomes = store.purge(ids, let_go=let_streams_go)
     purged = [seen[each] for each in ids if outcomes.get(each) == PURGED]
-    OperatorAction.objects.bulk_create(
-        OperatorAction(
-            actor=by.name,
-            actor_id=by.id,
-            action="purge",
-            dead_letter_id=letter.dead_letter_id,
-            before=_describe(letter),
-            reason=said,
-        )
-        for letter in purged
-    )
+    _record(purged, by, said)
     if let_streams_go:
         for source in {letter.source_table for letter in purged} & set(SOURCES):
             wakeups.wake(source)
     refused = {each: WHY_NOT[outcomes.get(each, "gone")] for each in ids if outcomes.get(each) != PURGED}
     return Purge(purged=len(purged), refused=refused)
+
+
+def _reason(reason: str) -> str:
+    said = storable(reason.replace("\r\n", "\n").strip())[:MAX_REASON]
+    if not said:
+        raise BadChange("reason", "must say why, since nothing else will be left")
+    return said
+
+
+def _bounded(dead_letter_ids: Sequence[UUID]) -> Sequence[UUID]:
+    ids = list(dict.fromkeys(dead_letter_ids))
+    if len(ids) > MAX_PURGED:
+        raise BadChange("letters", f"are {len(ids):,}; at most {MAX_PURGED:,} are purged at once")
+    return ids
 
 
 _COLUMNS = ("source_table", "source_id", "message_type", "deaths", "dead_lettered_at", "recovery_status", "row_version")
@@ -88,6 +89,20 @@ _COLUMNS = ("source_table", "source_id", "message_type", "deaths", "dead_lettere
 def _lock(ids: Sequence[UUID]) -> dict[UUID, DeadLetter]:
     found = DeadLetter.objects.filter(pk__in=ids).order_by("dead_letter_id").only(*_COLUMNS)
     return {letter.dead_letter_id: letter for letter in found.select_for_update()}
+
+
+def _record(purged: Sequence[DeadLetter], by: Actor, reason: str) -> None:
+    OperatorAction.objects.bulk_create(
+        OperatorAction(
+            actor=by.name,
+            actor_id=by.id,
+            action="purge",
+            dead_letter_id=letter.dead_letter_id,
+            before=_describe(letter),
+            reason=reason,
+        )
+        for letter in purged
+    )
 
 
 def _describe(letter: DeadLetter) -> dict[str, Any]:

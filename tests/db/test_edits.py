@@ -1,6 +1,7 @@
 """Edits of payloads: versions, masks, refusals, and who is first."""
 
 import json
+import threading
 from uuid import uuid4
 
 import pytest
@@ -22,7 +23,7 @@ from deadletters.words.scopes import Letters
 from queues import Terminal, deduplication, handles, send
 from queues.testing import drain
 from queues.words.redaction import MASK
-from tests.db.conftest import at_once
+from tests.db.conftest import at_once, until_somebody_waits_for_a_lock
 from tests.factories import a_letter, a_user
 
 pytestmark = pytest.mark.django_db
@@ -291,22 +292,63 @@ def test_of_two_edits_at_once_one_is_stale(lea):
     assert DeadLetterPayload.objects.count() == 2
 
 
+def first_and_second(first, second):
+    """Let the first begin its transaction, the second wait for its lock, and only then the first commit."""
+    has_begun = threading.Event()
+
+    def lead():
+        with transaction.atomic():
+            done = first()
+            has_begun.set()
+            until_somebody_waits_for_a_lock()
+        return done
+
+    def follow():
+        assert has_begun.wait(20)
+        return second()
+
+    return at_once(lead, follow)
+
+
 @pytest.mark.django_db(transaction=True)
-def test_of_an_edit_and_a_recovery_at_once_none_sends_half(lea, sql):
-    for _ in range(5):
-        letter = a_letter(payload='{"v": 1}')
+def test_a_recovery_that_waits_for_an_edit_sends_what_was_edited(lea, sql):
+    letter = a_letter(payload='{"v": 1}')
 
-        def attempt(letter=letter):
-            try:
-                return edit(letter, '{"v": 2}', lea, row_version=1)
-            except (BadChange, StaleChange):
-                return None
+    edited, sent = first_and_second(
+        lambda: edit(letter, '{"v": 2}', lea), lambda: transaction.atomic(recover)(letter.pk, "ann")
+    )
 
-        edited, sent = at_once(attempt, lambda letter=letter: transaction.atomic(recover)(letter.pk, "ann"))
+    assert (edited, sent) == (2, Sent.SENT)
+    (row,) = sql("SELECT message_id, event_data::text AS body FROM wh_inbox")
+    assert json.loads(row["body"]) == {"v": 2}
+    assert row["message_id"] == DeadLetterPayload.objects.get(version=2).message_id
 
-        assert sent is Sent.SENT
-        rows = sql("SELECT event_data::text AS body FROM wh_inbox WHERE dead_letter_id = %s", letter.pk)
-        assert [json.loads(row["body"]) for row in rows] == [{"v": 2 if edited else 1}]
+
+@pytest.mark.django_db(transaction=True)
+def test_an_edit_that_waits_for_a_recovery_is_refused_and_changes_nothing(lea, sql):
+    letter = a_letter(payload='{"v": 1}')
+
+    def attempt():
+        with pytest.raises(BadChange, match="recovering"):
+            edit(letter, '{"v": 2}', lea)
+
+    sent, _ = first_and_second(lambda: recover(letter.pk, "ann"), attempt)
+
+    assert sent is Sent.SENT
+    assert [json.loads(row["body"]) for row in sql("SELECT event_data::text AS body FROM wh_inbox")] == [{"v": 1}]
+    assert not DeadLetterPayload.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_waits_for_an_edit_skips_the_letter(lea):
+    letter = a_letter()
+    run_id = runs.prepare(user=lea, scope=Letters(ids=[letter.pk]))
+    runs.start(user=lea, run_id=run_id, plan=Plan())
+    transaction.atomic(step_run)(run_id)
+
+    first_and_second(lambda: edit(letter, '{"v": 2}', lea), lambda: transaction.atomic(step_run)(run_id))
+
+    assert RecoveryItem.objects.values_list("state", "why").get() == ("skipped", "changed since frozen")
 
 
 def test_an_edit_after_a_recovery_is_refused(lea):

@@ -1,6 +1,7 @@
 """Purges: what goes, what stays and why, and counts that stay exact."""
 
 import json
+import threading
 from uuid import UUID, uuid4
 
 import pytest
@@ -25,7 +26,7 @@ from deadletters.words.errors import BadChange, StaleChange
 from queues import Terminal, handles, send
 from queues.models import Stream
 from queues.testing import drain
-from tests.db.conftest import at_once
+from tests.db.conftest import at_once, until_somebody_waits_for_a_lock
 from tests.factories import a_letter, a_user
 
 pytestmark = pytest.mark.django_db
@@ -114,16 +115,22 @@ def test_a_hold_on_another_letter_keeps_nothing_here(lea):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_hold_that_is_being_placed_is_waited_for(lea):
-    """Whoever is first: a letter that was purged was under no hold when it went."""
-    for _ in range(5):
-        letter = a_letter()
+    letter = a_letter()
+    is_placed = threading.Event()
 
-        def place(letter=letter):
-            LegalHold.objects.create(reason="court", placed_by="lea", dead_letter_id=letter.pk)
+    @transaction.atomic
+    def place():
+        LegalHold.objects.create(reason="court", placed_by="lea", dead_letter_id=letter.pk)
+        is_placed.set()
+        until_somebody_waits_for_a_lock()
 
-        (_, done) = at_once(place, lambda letter=letter: purge(lea, letter))
-        assert done.purged == (not DeadLetter.objects.filter(pk=letter.pk).exists())
-        assert done.purged or done.refused == {letter.pk: WHY_NOT["kept"]}
+    def purge_meanwhile():
+        assert is_placed.wait(20)
+        return purge(lea, letter)
+
+    (_, done) = at_once(place, purge_meanwhile)
+    assert done.refused == {letter.pk: WHY_NOT["kept"]}
+    assert DeadLetter.objects.exists()
 
 
 def a_holder():
