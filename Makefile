@@ -1,7 +1,7 @@
 # run: the product with everything it needs.  test, lint: what the gate checks.  clean: start over.
-# bench: throughput.  soak: 200,000 messages while workers are killed.
+# bench: throughput.  soak: 200,000 messages while workers are killed.  recovery: 100,000 letters brought back.
 .DEFAULT_GOAL := run
-.PHONY: run test lint bench soak clean
+.PHONY: run test lint bench soak recovery clean
 
 PYTHONS = python3 python3.13 python3.12 python3.11
 PY = .venv/bin/python
@@ -28,6 +28,9 @@ bench: $(INSTALLED)
 
 soak: $(INSTALLED)
 	@$(SERVICES) $(PY) -m tests.bench.soak $(ARGS)
+
+recovery: $(INSTALLED)
+	@$(SERVICES) $(PY) -m tests.bench.recovery $(ARGS)
 
 clean:
 	rm -rf .venv .venv-newest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

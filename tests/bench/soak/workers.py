@@ -49,6 +49,13 @@ class Workers:
         self.kills += 1
         self._running.append((command, self._start(command)))
 
+    def kill_all(self) -> None:
+        """Kill all workers at once, with their children, and start none."""
+        for _, process in self._running:
+            self._kill(process)
+        self.kills += len(self._running)
+        self._running = []
+
     def stop(self) -> None:
         """Ask all to end; kill those that do not."""
         for _, process in self._running:
