@@ -1,11 +1,23 @@
 """Recovery runs with their items, and the builds that were deployed."""
 
 from django.contrib import admin
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import format_html
 
 from deadletters.admin.reading import ReadingAdmin, group_of, letter_of, run_of
 from deadletters.models import Generation, RecoveryItem, RecoveryPass, RecoveryRun
 from deadletters.queries.replays import of_build
-from queues.admin.reading import MAX_LINE, masked, masked_json
+from queues.admin.reading import EMPTY, MAX_LINE, masked, masked_json
+
+
+@admin.display(description="page")
+def page_of(run: RecoveryRun) -> str:
+    """Link to the page on which the run is started, paused and stopped."""
+    try:
+        address = reverse("deadletters:run", args=[run.run_id])
+    except NoReverseMatch:  # a host without the pages
+        return EMPTY
+    return format_html('<a href="{}">look at it, start, pause or stop it</a>', address)
 
 
 @admin.register(RecoveryRun)
@@ -23,6 +35,7 @@ class RecoveryRunAdmin(ReadingAdmin):
         "run_id", "kind", "state", masked("scope_words", "scope"), masked_json("scope", "scope as asked for"),
         masked_json("plan"), group_of, "generation", "actor", "reason", "approved_by", "created_at", "starts_at",
         "frozen_at", "frozen_count", "fresh_count", "started_at", "finished_at", "wave", "stop_reason",
+        "stepped_at", page_of,
     )  # fmt: skip
 
 
@@ -32,8 +45,9 @@ class RecoveryItemAdmin(ReadingAdmin):
     ordering = ("-item_id",)
     list_display = ("item_id", "run_id", "dead_letter_id", "state", "is_canary", "sent_at", "ended_at")
     columns = (
-        "item_id", run_of, letter_of, "place", "stream_id", "state", "is_canary", "life", "row_version",
-        "fingerprint", "fingerprint_version", "sent_at", "deadline_at", "ended_at", masked("why"),
+        "item_id", run_of, letter_of, "place", "stream_id", "state", "is_canary", "is_next", "life",
+        "row_version", "fingerprint", "fingerprint_version", "sent_at", "deadline_at", "delayed_until", "ended_at",
+        masked("why"),
     )  # fmt: skip
 
 

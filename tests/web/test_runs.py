@@ -379,3 +379,12 @@ def test_lists_offer_a_run_of_what_matches_and_of_what_is_picked(page, signed_in
         assert "prepare" not in offered
         assert 'name="letter"' not in offered
     assert "Recover everything…" in text_of(page.get("/letters/"))
+
+
+def test_the_admin_leads_to_the_page_of_a_run(signed_in, viewer):
+    viewer.is_staff = True
+    viewer.save()
+    run = a_run([a_letter()])
+
+    content = text_of(signed_in(viewer).get(reverse("admin:deadletters_recoveryrun_change", args=[run.pk])))
+    assert f'href="{address("run", run)}"' in content

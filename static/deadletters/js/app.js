@@ -147,6 +147,7 @@ const KEYS = {
   "/": () => document.querySelector("[data-search]")?.focus(),
   j: () => move(1),
   k: () => move(-1),
+  x: () => document.querySelector("[data-row].current input.pick")?.click(),
   r: () => document.querySelector("[data-recover]")?.focus(),
   n: () => document.getElementById("note-text")?.focus(),
   "?": () => document.getElementById("keys").showModal(),
