@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from types import SimpleNamespace
 from uuid import uuid4
@@ -65,6 +66,20 @@ def test_a_list_goes_on_where_it_ended():
     rest = run("list", "--limit=2", f"--after={place}", "--json")
     assert [row["dead_letter_id"] for row in objects(rest)] == [str(letters[0].pk)]
     assert not rest.err
+
+
+def test_a_reader_who_has_had_enough_ends_a_list_without_a_traceback(monkeypatch):
+    class Pipe(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    closed = []
+    monkeypatch.setattr(os, "dup2", lambda *files: closed.append(files))
+    a_letter()
+
+    with pytest.raises(SystemExit) as ended:
+        call_command("dead_letters", "list", stdout=Pipe())
+    assert (ended.value.code, len(closed)) == (1, 1)
 
 
 def test_a_letter_is_shown_whole_and_masked():

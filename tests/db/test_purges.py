@@ -18,11 +18,16 @@ from deadletters.models import (
     LegalHold,
     Note,
     OperatorAction,
+    RecoveryItem,
     RecoveryStatus,
 )
+from deadletters.recovery import runs
+from deadletters.recovery.stepping import step_run
 from deadletters.store.recovery import recover
 from deadletters.triage.purges import MAX_PURGED, WHY_NOT
 from deadletters.words.errors import BadChange, StaleChange
+from deadletters.words.plans import Plan
+from deadletters.words.scopes import Letters
 from queues import Terminal, handles, send
 from queues.models import Stream
 from queues.testing import drain
@@ -156,6 +161,19 @@ def test_a_letter_that_holds_its_stream_is_purged_only_with_its_stream_let_go(le
     drain()
     assert not Stream.objects.exists()
     assert not DeadLetter.objects.exists()
+
+
+def test_what_is_purged_after_it_was_frozen_is_skipped_by_the_run_and_its_report_stays(lea):
+    letters = [a_letter(), a_letter()]
+    run_id = runs.prepare(user=lea, scope=Letters(ids=[letter.pk for letter in letters]))
+    purge(lea, letters[0])
+    runs.start(user=lea, run_id=run_id, plan=Plan())
+    for _ in range(3):
+        step_run(run_id)
+
+    items = RecoveryItem.objects.filter(run=run_id).values_list("dead_letter_id", "state")
+    assert dict(items) == {letters[0].pk: "skipped", letters[1].pk: "sent"}
+    assert "gone" in RecoveryItem.objects.get(state="skipped").why
 
 
 def test_each_letter_of_a_batch_is_answered_for(lea):

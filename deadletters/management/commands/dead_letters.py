@@ -1,5 +1,7 @@
 """`manage.py dead_letters`: what operators do on the pages, from a shell."""
 
+import os
+import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -29,6 +31,9 @@ class Command(BaseCommand):
         call = Call(options=Namespace(**options), stdout=self.stdout, stderr=self.stderr)
         try:
             code = options["act"](call)
+        except BrokenPipeError:  # whoever read the answer has had enough of it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it flushes
+            code = NOT_ALL
         except WRONG as exc:
             raise CommandError(str(exc), returncode=WRONG_USE) from exc
         except StaleChange as exc:
