@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Count, QuerySet
 from django.db.models.expressions import RawSQL
 
-from deadletters.models import DeadLetter, Generation, ItemState, RecoveryItem, RunKind
+from deadletters.models import DeadLetter, Generation, ItemState, RecoveryItem, RecoveryRun, RunKind
 
 LAST_BUILDS = 10
 """How many builds are shown with what they replayed."""
@@ -70,18 +70,30 @@ class Replayed:
         return sum(self.totals.values())
 
 
-def last_builds(limit: int = LAST_BUILDS, *, service: str = "") -> Sequence[Replayed]:
+def last_builds(limit: int = LAST_BUILDS) -> Sequence[Replayed]:
     """Return the last builds, the newest first, with what each replayed; two services may have one build."""
-    known = Generation.objects.order_by("-first_seen_at", "-id")
-    return [of_build(row) for row in (known.filter(service=service) if service else known)[:limit]]
+    return _replayed(list(Generation.objects.order_by("-first_seen_at", "-id")[:limit]))
 
 
 def of_build(generation: Generation) -> Replayed:
-    """Return what a build replayed: sums over the items of its runs."""
-    items = RecoveryItem.objects.filter(run__kind=RunKind.REPLAY, run__generation=generation.build)
-    counted = dict(items.values_list("state").annotate(n=Count("*")).order_by())
-    groups = items.aggregate(n=Count("run_id", distinct=True))["n"]
-    return Replayed(generation=generation, groups=groups, totals={state: counted.get(state, 0) for state in ItemState})
+    """Return what a build replayed."""
+    return _replayed([generation])[0]
+
+
+def _replayed(generations: Sequence[Generation]) -> Sequence[Replayed]:
+    """Add to each build the sums over its runs and their items."""
+    runs = RecoveryRun.objects.filter(kind=RunKind.REPLAY, generation__in={row.build for row in generations}).order_by()
+    groups = dict(runs.values_list("generation").annotate(n=Count("*")))
+    items = RecoveryItem.objects.filter(run__in=runs).order_by().values_list("run__generation", "state")
+    counted = {(build, state): n for build, state, n in items.annotate(n=Count("*"))}
+    return [
+        Replayed(
+            generation=row,
+            groups=groups.get(row.build, 0),
+            totals={state: counted.get((row.build, state), 0) for state in ItemState},
+        )
+        for row in generations
+    ]
 
 
 def _rows(sql: str, parameters: Sequence[Any]) -> Any:

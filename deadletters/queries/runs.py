@@ -129,7 +129,13 @@ def runs_of_letter(dead_letter_id: UUID) -> Sequence[RecoveryItem]:
 
 
 def _matching(filters: RunFilter) -> QuerySet[RecoveryRun]:
-    wanted = {"state": filters.state, "kind": filters.kind, "actor": filters.actor, "group_id": filters.group_id}
+    wanted = {
+        "state": filters.state,
+        "kind": filters.kind,
+        "actor": filters.actor,
+        "group_id": filters.group_id,
+        "generation": filters.generation,
+    }
     return RecoveryRun.objects.filter(**{name: value for name, value in wanted.items() if value})
 
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url
 
 from deadletters import triage
-from deadletters.queries import depths, pauses, queues, workers
+from deadletters.queries import depths, pauses, queues, replays, workers
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of, moment_of
 from deadletters.words import access
@@ -151,7 +151,7 @@ def try_destination(request: HttpRequest) -> HttpResponse:
 @needs(access.VIEW)
 @require_safe
 def worker_list(request: HttpRequest) -> HttpResponse:
-    """Show the processes that drain, and which waiting types none of them handles."""
+    """Show the processes that drain, which waiting types none of them handles, and what the last builds replayed."""
     known = workers.all_workers()
     context = {
         "workers": known,
@@ -159,7 +159,9 @@ def worker_list(request: HttpRequest) -> HttpResponse:
         "unhandled": workers.unhandled(known),
         "now": timezone.now(),
     }
-    return _render(request, "_workers.html" if wants_fragment(request) else "workers.html", context)
+    if wants_fragment(request):
+        return _render(request, "_workers.html", context)
+    return _render(request, "workers.html", {**context, "builds": replays.last_builds()})
 
 
 def _pausable(what: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
-from deadletters.models import OperatorAction
+from deadletters.models import Generation, OperatorAction
 from deadletters.queries import depths, queues
 from deadletters.words.filters import StreamFilter
 from queues import wakeups
@@ -16,7 +16,7 @@ from queues.models import Destination, InboxMessage, ServiceInstance, SourcePaus
 from queues.stats import stats
 from queues.words.sources import STOPPED_UNTIL
 from tests.db.rows import write_row
-from tests.factories import a_letter
+from tests.factories import a_letter, a_run
 from tests.web.conftest import HTMX
 
 pytestmark = pytest.mark.django_db
@@ -474,6 +474,37 @@ def test_metadata_that_nests_too_deep_is_not_parsed(page):
         )
 
     assert "host-a" in page.get("/queues/workers/").content.decode()
+
+
+def test_the_last_builds_are_shown_with_what_each_replayed_and_lead_to_its_runs(page):
+    for build in ("build-1", "build-2 & more"):
+        Generation.objects.create(service="shop", build=build)
+    letters = [a_letter() for _ in range(3)]
+    replay = {"kind": "replay", "generation": "build-2 & more", "state": "finished"}
+    a_run(letters, group_id=uuid4(), states=["recovered", "recovered", "failed_again"], **replay)
+    a_run(letters[:1], kind="person", generation="build-1")
+
+    answer = page.get("/queues/workers/")
+    new, old = answer.context["builds"]
+    assert (new.groups, new.letters, new.totals["recovered"], old.groups) == (1, 3, 2, 0)
+    content = answer.content.decode()
+    assert "nothing replayed" in content
+    address = "/runs/?kind=replay&amp;generation=build-2%20%26%20more"
+    assert f'href="{address}"' in content
+
+    listed = page.get(address.replace("&amp;", "&"))
+    assert [row.run.generation for row in listed.context["page"].rows] == ["build-2 & more"]
+    assert "Recovery runs begun for a new build, on build build-2 &amp; more" in listed.content.decode()
+
+
+def test_the_builds_cost_the_same_however_many_there_are_and_are_not_polled(page, django_assert_max_num_queries):
+    for number in range(12):
+        Generation.objects.create(service="shop", build=f"build-{number}")
+
+    with django_assert_max_num_queries(16):
+        answer = page.get("/queues/workers/")
+    assert len(answer.context["builds"]) == 10
+    assert "builds" not in page.get("/queues/workers/", headers=HTMX).context
 
 
 @pytest.mark.parametrize("address", ["/queues/", "/queues/workers/", "/queues/destinations/", "/queues/streams/"])

@@ -36,9 +36,10 @@ class RunFilter(ListFilter):
     kind: str = ""
     actor: str = ""
     group: str = ""
+    generation: str = ""
 
     NOUN = "Recovery runs"
-    SAID = {"state": "{}", "kind": "{}", "actor": "of {}", "group": "on group {}"}
+    SAID = {"state": "{}", "kind": "{}", "actor": "of {}", "group": "on group {}", "generation": "on build {}"}
     SHOWN = {"state": RUN_STATES.__getitem__, "kind": RUN_KINDS.__getitem__}
 
     @classmethod
