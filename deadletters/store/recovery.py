@@ -7,7 +7,10 @@ from django.db import connection
 
 
 class Sent(StrEnum):
-    """What `recover` did; everything but SENT changed nothing. DIED_AGAIN: the person saw an earlier death."""
+    """What `recover` did; everything but SENT changed nothing.
+
+    DIED_AGAIN: the person saw an earlier death. EDITED: the person saw an earlier payload.
+    """
 
     SENT = "sent"
     RECOVERING = "recovering"
@@ -17,6 +20,7 @@ class Sent(StrEnum):
     SUPERSEDED = "superseded"
     UNSUPPORTED = "unsupported"
     DIED_AGAIN = "died_again"
+    EDITED = "edited"
 
 
 def recover(dead_letter_id: UUID, actor: str) -> Sent | None:

@@ -47,29 +47,37 @@ class Recovery:
 
 
 @transaction.atomic
-def recover(*, dead_letter_id: UUID, user: Any, death: int | None = None) -> Recovery:
+def recover(*, dead_letter_id: UUID, user: Any, death: int | None = None, version: int | None = None) -> Recovery:
     """Send one letter's message back to its source. Raises PermissionDenied, NoSuchLetter.
 
-    death: the number of the death that the person saw; one request that arrives twice recovers once.
+    death, version: the numbers of the death and of the payload that the person saw; one request that arrives twice
+    recovers once.
     """
     by = actor(user, access.RECOVER)
-    has_died_again = death is not None and death != _deaths(dead_letter_id)
-    sent = Sent.DIED_AGAIN if has_died_again else send_again(dead_letter_id, by.name)
+    unseen = _unseen(dead_letter_id, death, version)
+    sent = unseen or send_again(dead_letter_id, by.name)
     if sent is None:
         raise NoSuchLetter(str(dead_letter_id))
     audit.record(actor=by, action="recover", dead_letter_id=dead_letter_id, after={"outcome": str(sent)})
     if sent is not Sent.SENT:
-        return Recovery(sent=sent) if has_died_again else _who_was_first(dead_letter_id, sent)
+        return Recovery(sent=sent) if unseen else _who_was_first(dead_letter_id, sent)
     source = DeadLetter.objects.values_list("source_table", flat=True).get(pk=dead_letter_id)
     wakeups.wake(Source.INBOX if source == Source.BROKER else source)
     return Recovery(sent=sent)
 
 
-def _deaths(dead_letter_id: UUID) -> int:
-    letter = DeadLetter.objects.select_for_update().filter(pk=dead_letter_id).values_list("deaths", flat=True).first()
+def _unseen(dead_letter_id: UUID, death: int | None, version: int | None) -> Sent | None:
+    """Return what happened to the letter that the person has not seen; locks it where they say what they saw."""
+    if death is None and version is None:
+        return None
+    found = DeadLetter.objects.select_for_update().filter(pk=dead_letter_id).values_list("deaths", "edited_version")
+    letter = found.first()
     if letter is None:
         raise NoSuchLetter(str(dead_letter_id))
-    return letter
+    deaths, edited_version = letter
+    if death not in (None, deaths):
+        return Sent.DIED_AGAIN
+    return Sent.EDITED if version not in (None, edited_version or 1) else None
 
 
 def _who_was_first(dead_letter_id: UUID, sent: Sent) -> Recovery:

@@ -153,7 +153,9 @@ def _save(request: HttpRequest, letter: DeadLetter, draft: Draft, form: dict[str
     except BadChange as exc:
         return _form(request, EditContext(**form, errors={exc.field: str(exc)}), status=422)
     if request.POST.get("step") == "recover":
-        recovery = triage.recover(dead_letter_id=letter.dead_letter_id, user=request.user, death=letter.deaths)
+        recovery = triage.recover(
+            dead_letter_id=letter.dead_letter_id, user=request.user, death=letter.deaths, version=number
+        )
         sent = _("It was sent.") if recovery.is_sent else _("It was not sent: somebody was first.")
         messages.success(request, _("Saved as version %(n)s.") % {"n": number} + " " + sent)
     else:

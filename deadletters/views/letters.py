@@ -141,7 +141,7 @@ def live(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
 def recover(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Recover one letter; 409 with its fresh state when somebody was first."""
     try:
-        recovery = triage.recover(dead_letter_id=dead_letter_id, user=request.user, death=_death(request))
+        recovery = triage.recover(dead_letter_id=dead_letter_id, user=request.user, **_seen_numbers(request))
     except NoSuchLetter:
         return _no_such_letter(request)
     said = _said(recovery)
@@ -154,10 +154,11 @@ def recover(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     return redirect("deadletters:letter", dead_letter_id)
 
 
-def _death(request: HttpRequest) -> int | None:
-    """Return the number of the death that the form was about; None = it does not say."""
-    seen = request.POST.get("death", "")
-    return int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else None
+def _seen_numbers(request: HttpRequest) -> dict[str, int | None]:
+    """Return the numbers of the death and of the payload that the form was about; None = it does not say."""
+    given = {name: request.POST.get(name, "") for name in ("death", "version")}
+    is_number = {name: text.isascii() and text.isdigit() and len(text) < 10 for name, text in given.items()}
+    return {name: int(text) if is_number[name] else None for name, text in given.items()}
 
 
 @needs(access.TRIAGE)
@@ -279,6 +280,7 @@ def _said(recovery: triage.Recovery) -> str:
         Sent.CONFLICT: _("A message with the same id waits in the queue already. Nothing was changed."),
         Sent.SUPERSEDED: _("A later dead letter has taken its place. Nothing was changed."),
         Sent.DIED_AGAIN: _("It has died again since this page was read. Look at the new failure; nothing was changed."),
+        Sent.EDITED: _("Its payload was edited since this page was read. Look at it; nothing was changed."),
         Sent.UNSUPPORTED: _("Letters of this source cannot be recovered here."),
     }[recovery.sent]
 

@@ -196,6 +196,21 @@ def test_bytes_that_are_no_json_are_shown_as_text_to_write_anew(lead):
     assert "hunter2!" not in content
 
 
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}])
+def test_a_payload_that_was_edited_since_the_page_was_read_is_not_sent_unseen(page, lea, headers):
+    letter = a_letter(payload=PAYLOAD)
+    shown = page.get(address("letter", letter)).content.decode()
+    triage.edit(user=lea, dead_letter_id=letter.pk, text="{}", reason="someone else", row_version=1)
+    assert 'name="version" value="1"' in shown
+
+    stale = page.post(address("recover", letter), {"death": "1", "version": "1"}, headers=headers)
+    assert stale.status_code == 409
+    assert "Its payload was edited since" in stale.content.decode()
+    assert not InboxMessage.objects.exists()
+    page.post(address("recover", letter), {"death": "1", "version": "2"}, headers=headers)
+    assert InboxMessage.objects.exists()
+
+
 def test_a_letter_whose_message_has_another_id_by_now_shows_both(page, lea):
     letter = a_letter(payload=PAYLOAD)
     triage.edit(user=lea, dead_letter_id=letter.pk, text='{"city": "Ulm"}', reason="moved", row_version=1)
