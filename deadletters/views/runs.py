@@ -34,6 +34,8 @@ from deadletters.words.scopes import Letters, Matching, Scope
 INLINE = 2_000
 """Letters of a run up to which its preview is part of the page; above it comes after it."""
 
+DONE = {"pause": "Paused.", "resume": "Resumed.", "stop": "Stopped: nothing more is sent."}
+
 MOVING = (RunState.RUNNING, RunState.PAUSED)
 """States in which letters of a run get their verdicts."""
 
@@ -114,7 +116,7 @@ def live(request: HttpRequest, run_id: UUID) -> HttpResponse:
         return HttpResponse(status=204)
     if seen.partition(".")[0] == RunState.FREEZING and context["stage"] != "freezing":
         return HttpResponseClientRefresh()  # another page from now on: what it would do, and how it is started
-    return _render(request, "_live.html", context)
+    return _live(request, context)
 
 
 @needs(access.VIEW)
@@ -167,7 +169,7 @@ def change(request: HttpRequest, run_id: UUID) -> HttpResponse:
     act = CHANGES.get(request.POST.get("action", ""))
     if act is None:
         return HttpResponse(_("There is no such action."), status=400, content_type="text/plain")
-    status, said = 200, _("Done.")
+    status, said = 200, _(DONE[request.POST["action"]])
     try:
         act(user=request.user, run_id=run_id, reason=_reason(request))
     except NoSuchRun:
@@ -176,11 +178,19 @@ def change(request: HttpRequest, run_id: UUID) -> HttpResponse:
         status, said = 409, _("It is in another state by now. Nothing was changed.")
     found = runs.get(run_id)
     if wants_fragment(request):
-        return _render(request, "_live.html", {**_context(request, found), "said": said}, status=status)
+        return _live(request, {**_context(request, found), "said": said}, status=status)
     if status != 200:
         return _page(request, found, status=status, said=said)
     messages.success(request, said)
     return redirect("deadletters:run", run_id)
+
+
+def _live(request: HttpRequest, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    """Return the changed regions; why letters ended only once the run has, since it is counted over all of them."""
+    run = context["run"]
+    if run.state in (RunState.STOPPED, RunState.FINISHED):
+        context["whys"] = runs.whys(run.run_id)
+    return _render(request, "_live.html", context, status=status)
 
 
 def _scope(typed: QueryDict) -> Scope:

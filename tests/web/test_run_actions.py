@@ -329,6 +329,7 @@ def test_a_run_is_paused_resumed_and_stopped_with_what_is_sent_and_unsent_told(p
     stopped = text_of(change(page, run, "stop", headers=HTMX))
     assert "<html" not in stopped
     assert "Stopped by olga. 1 still without an answer" in stopped
+    assert "2</b> not sent: stopped by olga" in stopped
 
     states = sorted(RecoveryItem.objects.values_list("state", flat=True))
     assert states == [ItemState.SENT, ItemState.SKIPPED, ItemState.SKIPPED]
