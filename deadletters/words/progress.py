@@ -86,8 +86,8 @@ class Progress:
 
     @property
     def is_moving(self) -> bool:
-        """Whether something may change by itself."""
-        return self.state in ("freezing", "starting", "running") or self.unanswered > 0
+        """Whether something may change by itself, or by another person."""
+        return self.state in ("freezing", "starting", "running", "paused") or self.unanswered > 0
 
     def words(self) -> str:
         """Say where the run is, in a sentence."""
@@ -111,14 +111,18 @@ class Progress:
         return f"Wave {self.wave:,}: {handed:,} of {self.total:,} done or under way"
 
     def _end(self) -> str:
-        said = f"Finished: {self.counts.get('recovered', 0):,} of {self.total:,} recovered"
-        if self.state == "stopped":
-            is_sentence = self.stop_reason.lower().startswith("stopped")
-            said = (
-                self.stop_reason if is_sentence else f"Stopped: {self.stop_reason}" if self.stop_reason else "Stopped"
-            )
+        said = self._ended()
         waits = f". {self.unanswered:,} still without an answer" if self.unanswered else ""
         return f"{said[:1].upper()}{said[1:].rstrip('.')}{waits}"
+
+    def _ended(self) -> str:
+        if self.stop_reason.lower().startswith("stopped"):
+            return self.stop_reason
+        if self.stop_reason:
+            return f"{self.state}: {self.stop_reason}"
+        if self.state == "stopped":
+            return self.state
+        return f"finished: {self.counts.get('recovered', 0):,} of {self.total:,} recovered"
 
     def seconds_left(self, *, rate: float | None, elapsed: float) -> float | None:
         """Return about how long the rest takes at the plan's rate, or as fast as until now; None = nobody knows."""

@@ -173,6 +173,13 @@ def test_a_recovered_letter_does_not_come_back_into_the_next_run(page):
     assert "1 letter that matches has died since it was frozen." in text_of(page.get(address("run", run)))
 
 
+def test_a_filter_that_nothing_matches_any_more_ends_at_once_and_says_so(page):
+    run = prepared(page, matching("type=shop.PlaceOrder"))
+
+    assert run.state == RunState.FINISHED
+    assert "Finished: no letter matches" in text_of(page.get(address("run", run)))
+
+
 # --- the start
 
 

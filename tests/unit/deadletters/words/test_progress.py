@@ -64,6 +64,7 @@ def test_one_failure_of_a_hundred_thousand_is_seen() -> None:
             "Ends, stopped by olga: 7 that are not sent stay dead letters",
         ),
         (Progress(state="stopped", counts={}), "Stopped"),
+        (Progress(state="finished", counts={}, stop_reason="no letter matches"), "Finished: no letter matches"),
         (Progress(state="stopped", counts={}, stop_reason="4 of 5 answered failed"), "Stopped: 4 of 5 answered failed"),
         (
             Progress(state="finished", counts={"recovered": 9, "skipped": 1}),
