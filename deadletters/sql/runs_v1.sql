@@ -138,7 +138,8 @@ BEGIN
 END $$;
 
 -- Ends up to p_limit items whose time for an answer is over. Their letters stay as they are, and the answer is still
--- taken when it comes; a row that waits for one build may run on any from now on. Returns how many there were.
+-- taken when it comes; a row that waits for one build may run on any from now on. What follows in their streams is
+-- skipped: it would only wait behind them. Returns how many there were.
 -- Locks: the letters in order of id, then rows, then deaths and items; what others hold is left for the next time.
 CREATE FUNCTION end_overdue_items(p_limit integer, p_now timestamptz DEFAULT clock_timestamp()) RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -171,6 +172,11 @@ BEGIN
      WHERE l.dead_letter_id = ANY (v_letters) AND l.current_item_id = ANY (v_items)
        AND e.dead_letter_id = l.dead_letter_id AND e.number = l.deaths
        AND e.recovery_sent_at IS NOT NULL AND e.verdict IS NULL;
+    UPDATE recovery_items i
+       SET state = 'skipped', ended_at = p_now, why = 'an earlier message of its stream gave no answer'
+     WHERE i.state = 'waiting' AND i.stream_id IS NOT NULL AND (i.run_id, i.stream_id) IN (
+           SELECT o.run_id, o.stream_id FROM unnest(v_items) AS v(item_id)
+            CROSS JOIN LATERAL (SELECT o.* FROM recovery_items o WHERE o.item_id = v.item_id LIMIT 1) o);
     RETURN end_recovery_items(
         coalesce((SELECT jsonb_agg(jsonb_build_object('item_id', v, 'state', 'no_answer', 'why', ''))
                     FROM unnest(v_items) AS v), '[]'), p_now);
@@ -203,6 +209,8 @@ BEGIN
     UPDATE wh_dead_letters l
        SET recovery_status = CASE l.operator_disposition WHEN 3 THEN 4 ELSE 2 END, row_version = l.row_version + 1
      WHERE l.dead_letter_id = ANY (v_lost);
+    PERFORM let_stream_of_letter_go(l) FROM wh_dead_letters l
+     WHERE l.dead_letter_id = ANY (v_lost) AND l.recovery_status = 4;
     UPDATE dead_letter_deaths e SET verdict = 'no_answer', verdict_at = p_now
       FROM wh_dead_letters l
      WHERE l.dead_letter_id = ANY (v_lost) AND e.dead_letter_id = l.dead_letter_id AND e.number = l.deaths

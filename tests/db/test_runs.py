@@ -298,6 +298,20 @@ def test_no_answer_in_time_is_said_and_corrected_when_it_comes(shop, olga, sql):
     assert set(DeadLetterDeath.objects.values_list("verdict", flat=True)) == {"recovered", "failed_again", None}
 
 
+def test_what_follows_an_overdue_message_in_its_stream_is_not_sent_to_wait_behind_it(shop, olga, sql):
+    dead(3, stream="order-7")
+    shop.mend()
+    run_id = sent(olga)
+    sql("UPDATE recovery_items SET deadline_at = now() - interval '1 second' WHERE state = 'sent'")
+
+    assert sweeping.sweep() == 1
+
+    assert totals(run_id) == {"no_answer": 1, "skipped": 2}
+    assert {why for state, why, _ in reading.whys(run_id)} == {"an earlier message of its stream gave no answer"}
+    to_the_end(run_id)
+    assert totals(run_id) == {"recovered": 1, "skipped": 2}
+
+
 def test_a_letter_whose_message_is_nowhere_got_no_answer_and_is_held(shop, olga, sql):
     dead(1)
     run_id = sent(olga)

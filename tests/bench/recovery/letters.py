@@ -9,7 +9,7 @@ SILENT_SHARE = 1_000
 
 _STORE = """
 INSERT INTO wh_inbox (message_id, message_type, event_data, metadata, handler_name, stream_id, envelope_bytes)
-SELECT gen_random_uuid(), CASE WHEN n %% %s = 500 AND %s = %s THEN %s ELSE %s END, to_jsonb(n), '{}', '',
+SELECT gen_random_uuid(), CASE WHEN n %% %s = 501 AND %s = %s THEN %s ELSE %s END, to_jsonb(n), '{}', '',
        CASE WHEN n %% 5 = 0 THEN md5((n / 50)::text)::uuid END, 8
   FROM generate_series(0, %s - 1) n
 """

@@ -11,7 +11,10 @@ from typing import Any
 
 from django.db import connection
 
+from deadletters.models import DeadLetter
 from deadletters.words.fingerprints import fingerprint
+from queues import send
+from queues.drainer import drain
 from tests.bench.recovery import letters
 from tests.bench.recovery.letters import LATER, ORDER, SILENT
 from tests.bench.soak.workers import ROOT, Workers
@@ -20,7 +23,6 @@ QUEUES = "inbox,outbox,perspective,recovery"
 CELERY = ("-m", "celery", "-A", "deadletters.project", "worker", "-Q", QUEUES, "-c", "1", "-l", "WARNING")
 QUIET = ("--without-mingle", "--without-gossip")
 BEAT = ("-m", "celery", "-A", "deadletters.project", "beat", "-l", "WARNING", "--pidfile=")
-BROKEN = "ValueError: the tax service does not know the country"
 DEADLINE = 3_600
 LATER_ON = "2100-01-01T00:00+00:00"
 _PAUSE = "INSERT INTO source_pauses (source, kind, value, paused_by) VALUES ('wh_inbox', 'type', %s, 'show')"
@@ -45,8 +47,8 @@ class Show:
     def run(self) -> Mapping[str, Any]:
         """Return what there is to tell; `faults` is empty when all is well."""
         _execute("CREATE TABLE show_effects (type text, number integer, stream uuid)")
-        known = fingerprint(BROKEN, cause="budget_spent", reason=99)
-        letters.make(ORDER, self.count, build="build-1", error=BROKEN, fingerprint=(known.value, known.version))
+        error, known = _a_death()
+        letters.make(ORDER, self.count, build="build-1", error=error, fingerprint=known)
         for act in (self._stops_itself, self._is_recovered, self._is_replayed):
             started = time.monotonic()
             act()
@@ -169,6 +171,15 @@ class Staff:
 
     def kill_all(self) -> None:
         self.workers.kill_all()
+
+
+def _a_death() -> tuple[str, tuple[str, int]]:
+    """Let one order die of the broken handler; return its error and fingerprint, for those that are made."""
+    send(ORDER, 0)
+    drain("wh_inbox", seconds=None)
+    letter = DeadLetter.objects.get()
+    letter.delete()
+    return letter.error_text or "", (letter.error_fingerprint or "", letter.error_fingerprint_version or 0)
 
 
 def _some(run: Mapping[str, Any]) -> Mapping[str, int]:
