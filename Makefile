@@ -1,5 +1,6 @@
 # run: the product with everything it needs.  test, lint: what the gate checks.  clean: start over.
-# bench: throughput.  soak: 200,000 messages while workers are killed.  recovery: 100,000 letters brought back.
+# bench: what things cost, `ONLY=name` one of them.  soak: 200,000 messages while workers are killed.
+# recovery: 100,000 letters brought back.
 .DEFAULT_GOAL := run
 .PHONY: run test lint bench soak recovery clean
 
@@ -24,7 +25,7 @@ lint: $(INSTALLED)
 	$(SERVICES) $(PY) manage.py makemigrations --check --dry-run
 
 bench: $(INSTALLED)
-	@$(SERVICES) $(PY) -m tests.bench.throughput
+	@$(SERVICES) $(PY) -m tests.bench $(ONLY) $(ARGS)
 
 soak: $(INSTALLED)
 	@$(SERVICES) $(PY) -m tests.bench.soak $(ARGS)

@@ -381,7 +381,7 @@ class Migration(migrations.Migration):
                 ('recovery_actor', models.TextField(null=True)),
                 ('verdict', models.TextField(choices=[('recovered', 'Recovered'), ('failed_again', 'Failed again'), ('failed_differently', 'Failed differently'), ('no_answer', 'No answer')], null=True)),
                 ('verdict_at', models.DateTimeField(null=True)),
-                ('dead_letter', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='death_rows', to='deadletters.deadletter')),
+                ('dead_letter', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='death_rows', to='deadletters.deadletter')),
             ],
             options={
                 'db_table': 'dead_letter_deaths',
@@ -415,7 +415,7 @@ class Migration(migrations.Migration):
                 ('type', models.TextField()),
                 ('id', models.TextField()),
                 ('subject_key', models.UUIDField()),
-                ('dead_letter', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='subjects', to='deadletters.deadletter')),
+                ('dead_letter', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='subjects', to='deadletters.deadletter')),
             ],
             options={
                 'db_table': 'dead_letter_subjects',

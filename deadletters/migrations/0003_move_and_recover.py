@@ -24,7 +24,9 @@ class Migration(migrations.Migration):
             ''',
         ),
         *of_each_table(
-            'move_v1', 'DROP FUNCTION move_{{work}}(jsonb, uuid, text, uuid, boolean, timestamptz)'
+            'move_v1',
+            'DROP FUNCTION move_{{work}}(jsonb, uuid, text, uuid, boolean, timestamptz);'
+            'DROP FUNCTION take_{{work}}(jsonb, uuid, text, uuid, boolean, timestamptz, uuid[], uuid[])',
         ),
         run(
             'move_calls_v1',
@@ -33,6 +35,7 @@ class Migration(migrations.Migration):
                 DROP FUNCTION move_to_dead_letters(
                     uuid, text, uuid, integer, text, uuid, text, jsonb, text, uuid, boolean);
                 DROP FUNCTION move_batch_to_dead_letters(text, jsonb, uuid, text, uuid, boolean, timestamptz);
+                DROP FUNCTION judge_deaths(jsonb, timestamptz);
                 DROP FUNCTION write_dead_letter_subjects(jsonb);
                 DROP FUNCTION dead_letter_failed_again(dead_letter_deaths, text, text, varchar, smallint);
                 DROP FUNCTION dead_letter_joined_error(text, text);

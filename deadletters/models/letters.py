@@ -243,7 +243,9 @@ class DeadLetterDeath(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    dead_letter = models.ForeignKey(DeadLetter, models.CASCADE, db_index=False, related_name="death_rows")
+    dead_letter = models.ForeignKey(
+        DeadLetter, models.CASCADE, db_index=False, db_constraint=False, related_name="death_rows"
+    )
     number = models.IntegerField()
     dead_lettered_at = models.DateTimeField(db_default=Now())
     dead_lettered_by = models.UUIDField(null=True)

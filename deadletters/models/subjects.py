@@ -11,7 +11,9 @@ class DeadLetterSubject(models.Model):
     """What a letter is about: the subjects of its latest death that recorded any, in their order."""
 
     pk = models.CompositePrimaryKey("dead_letter_id", "position")
-    dead_letter = models.ForeignKey(DeadLetter, models.CASCADE, db_index=False, related_name="subjects")
+    dead_letter = models.ForeignKey(
+        DeadLetter, models.CASCADE, db_index=False, db_constraint=False, related_name="subjects"
+    )
     position = models.IntegerField()
     type = models.TextField()
     id = models.TextField()

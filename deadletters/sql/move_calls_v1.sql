@@ -20,37 +20,82 @@ CREATE FUNCTION dead_letter_failed_again(
                      IS NOT DISTINCT FROM dead_letter_error_fingerprint(p_before.error_text) END
 $$;
 
--- Writes the subjects of letters' latest failures: at most 1,000 of each, each once.
+-- Writes the subjects of letters that died again: at most 1,000 of each, each once.
 --
--- p_moved: array of objects {dead_letter_id, deaths}. The subjects of an earlier death go, unless nothing was
--- recorded of this one: the message is still about them. Each letter is looked up by its key, whatever the planner
--- knows of the tables.
-CREATE FUNCTION write_dead_letter_subjects(p_moved jsonb) RETURNS void LANGUAGE plpgsql AS $$
+-- p_again: array of objects {dead_letter_id, deaths}. The subjects of an earlier death go, unless nothing was recorded
+-- of this one: the message is still about them. A first death (1) is passed over. Each letter is looked up by its key,
+-- whatever the planner knows of the tables.
+CREATE FUNCTION write_dead_letter_subjects(p_again jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_reopened uuid[] := ARRAY(
-        SELECT m.dead_letter_id FROM jsonb_to_recordset(p_moved) AS m(dead_letter_id uuid, deaths integer)
+        SELECT m.dead_letter_id FROM jsonb_to_recordset(p_again) AS m(dead_letter_id uuid, deaths integer)
          WHERE m.deaths > 1 AND EXISTS (
                SELECT FROM wh_dead_letters l
                 WHERE l.dead_letter_id = m.dead_letter_id AND jsonb_path_exists(l.failure_detail, '$.subjects[*]')));
 BEGIN
-    IF cardinality(v_reopened) > 0 THEN
-        DELETE FROM dead_letter_subjects s WHERE s.dead_letter_id = ANY (v_reopened);
+    IF cardinality(v_reopened) = 0 THEN
+        RETURN;
     END IF;
+    DELETE FROM dead_letter_subjects s WHERE s.dead_letter_id = ANY (v_reopened);
     INSERT INTO dead_letter_subjects (dead_letter_id, position, type, id, subject_key)
-    SELECT f.dead_letter_id, f.number, f.type, f.id, f.key FROM (
-        SELECT DISTINCT ON (k.dead_letter_id, k.key) k.* FROM (
-            SELECT m.dead_letter_id, s.number, s.subject ->> 'type' AS type, s.subject ->> 'id' AS id,
+    SELECT k.dead_letter_id, min(k.number), min(k.type), min(k.id), k.key
+      FROM (SELECT m.id AS dead_letter_id, s.number, s.subject ->> 'type' AS type, s.subject ->> 'id' AS id,
                    dead_letter_subject_key(s.subject ->> 'type', s.subject ->> 'id') AS key
-              FROM jsonb_to_recordset(p_moved) AS m(dead_letter_id uuid)
+              FROM unnest(v_reopened) AS m(id)
              CROSS JOIN LATERAL (
                    SELECT l.failure_detail -> 'subjects' AS subjects FROM wh_dead_letters l
-                    WHERE l.dead_letter_id = m.dead_letter_id LIMIT 1) l
+                    WHERE l.dead_letter_id = m.id LIMIT 1) l
              CROSS JOIN LATERAL jsonb_array_elements(
                    CASE WHEN jsonb_typeof(l.subjects) = 'array' THEN l.subjects ELSE '[]'::jsonb END)
                    WITH ORDINALITY AS s(subject, number)
              WHERE s.number <= 1000) k
-         WHERE k.key IS NOT NULL
-         ORDER BY k.dead_letter_id, k.key, k.number) f;
+     WHERE k.key IS NOT NULL
+     GROUP BY k.dead_letter_id, k.key;
+END $$;
+
+-- Writes the verdicts of recoveries whose messages died again: on the death before, and on the run's item.
+--
+-- p_again: array of objects {dead_letter_id, deaths, item_id}; item_id: the item that sent the message, if any. An item
+-- whose letter was removed meanwhile is judged by the fingerprint that it was frozen with. "No answer" is no verdict,
+-- and corrected. Locks deaths and items; the caller has the letters.
+CREATE FUNCTION judge_deaths(p_again jsonb, p_now timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_ends jsonb;
+BEGIN
+    SELECT jsonb_agg(jsonb_build_object('item_id', m.item_id, 'state', CASE
+               WHEN CASE WHEN b.id IS NULL
+                         THEN n.cause NOT IN ('no_handler', 'unreadable')
+                              AND (n.error_fingerprint, n.error_fingerprint_version) = (i.fingerprint, i.fingerprint_version)
+                         ELSE dead_letter_failed_again(b, n.cause, n.error_text, n.error_fingerprint,
+                                                       n.error_fingerprint_version) END
+               THEN 'failed_again' ELSE 'failed_differently' END))
+      INTO v_ends
+      FROM jsonb_to_recordset(p_again) AS m(dead_letter_id uuid, deaths integer, item_id uuid)
+     CROSS JOIN LATERAL (SELECT * FROM recovery_items i WHERE i.item_id = m.item_id LIMIT 1) i
+     CROSS JOIN LATERAL (
+           SELECT * FROM dead_letter_deaths e
+            WHERE e.dead_letter_id = m.dead_letter_id AND e.number = m.deaths LIMIT 1) n
+      LEFT JOIN LATERAL (
+           SELECT * FROM dead_letter_deaths e
+            WHERE e.dead_letter_id = m.dead_letter_id AND e.number = m.deaths - 1 LIMIT 1) b ON true;
+
+    UPDATE dead_letter_deaths e
+       SET verdict = v.verdict, verdict_at = p_now
+      FROM (SELECT b.id, CASE WHEN dead_letter_failed_again(b, n.cause, n.error_text, n.error_fingerprint,
+                                                            n.error_fingerprint_version)
+                              THEN 'failed_again' ELSE 'failed_differently' END AS verdict
+              FROM jsonb_to_recordset(p_again) AS m(dead_letter_id uuid, deaths integer)
+             CROSS JOIN LATERAL (
+                   SELECT * FROM dead_letter_deaths e
+                    WHERE e.dead_letter_id = m.dead_letter_id AND e.number = m.deaths - 1 LIMIT 1) b
+             CROSS JOIN LATERAL (
+                   SELECT * FROM dead_letter_deaths e
+                    WHERE e.dead_letter_id = m.dead_letter_id AND e.number = m.deaths LIMIT 1) n
+             WHERE b.recovery_sent_at IS NOT NULL AND coalesce(b.verdict, 'no_answer') = 'no_answer') v
+     WHERE e.id = v.id;
+    IF v_ends IS NOT NULL THEN
+        PERFORM end_recovery_items(v_ends, p_now);
+    END IF;
 END $$;
 
 -- Moves a batch of one source; see move_wh_inbox. Raises for a source table that is not known.

@@ -1,58 +1,35 @@
--- Moves rows of {{work}} to the dead letters, all in the caller's transaction: the row goes, its snapshot, its
--- death and its subjects come. A row that was re-emitted from a letter, or whose id is dead already, re-opens that
--- letter.
+-- The move itself, as one statement; p_sources: the ids of p_moves; p_letters: letters that may be re-opened, locked.
 --
--- p_moves: array of objects {dead_letter_id, source_id, failure_reason, error_text, failure_detail, cause,
--- last_reported_error, attempts, fingerprint, fingerprint_version, with_stored, holds}; `attempts` is absolute and
--- defaults to the row's; `with_stored`: the failure that the row has stored is added to the given one; `holds`: the
--- row's stream waits behind it, by default {{holds}}. p_lease_token: only
--- rows (or streams) held under it are moved. Without it a row under a live lease of another instance is left alone
--- unless p_force.
--- Returns one row for each row moved: its id and the id of the letter that now holds it, which is the given one only
--- if no other letter has it. No row = it was gone already, or is held by somebody else.
--- Locks: letters in id order, then the streams that are to wait, then work rows, then the rest.
-CREATE FUNCTION move_{{work}}(
-    p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz
-) RETURNS TABLE (source_id uuid, dead_letter_id uuid) LANGUAGE plpgsql AS $$
+-- moved, now_in: the ids of moved rows and of their letters; held: what hold_streams takes; given_up: what
+-- let_streams_go takes; again: what judge_deaths takes. Each is NULL for none.
+-- The planner knows nothing of the rows that pass through here: it is kept from reading tables whole and from
+-- comparing each row with each. `deadletters.counted` tells the tables' triggers that what is inserted is counted here.
+CREATE FUNCTION take_{{work}}(
+    p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz,
+    p_sources uuid[], p_letters uuid[],
+    OUT moved uuid[], OUT now_in uuid[], OUT held jsonb, OUT given_up jsonb, OUT again jsonb
+) LANGUAGE plpgsql
+SET deadletters.counted = 'on' SET enable_seqscan = off SET enable_nestloop = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    v_sources uuid[] := ARRAY(SELECT m.source_id FROM jsonb_to_recordset(p_moves) AS m(source_id uuid));
-    v_letters uuid[];
-    v_moved jsonb;
+    v_are_first boolean := cardinality(p_letters) = 0;
     v_lost boolean;
-    v_held jsonb;
-    v_given_up jsonb;
-    v_answers jsonb;
 BEGIN
-    v_letters := ARRAY(
-        SELECT w.dead_letter_id FROM {{work}} w WHERE w.{{id}} = ANY (v_sources) AND w.dead_letter_id IS NOT NULL
-        UNION
-        SELECT l.dead_letter_id FROM unnest(v_sources) AS s(id)
-         CROSS JOIN LATERAL (
-               SELECT l.dead_letter_id FROM wh_dead_letters l
-                WHERE l.source_id = s.id AND l.source_table = '{{work}}' AND l.superseded_by IS NULL LIMIT 1) l);
-    IF cardinality(v_letters) > 0 THEN
-        PERFORM 1 FROM wh_dead_letters l
-         WHERE l.dead_letter_id = ANY (v_letters) AND l.superseded_by IS NULL
-         ORDER BY l.dead_letter_id
-           FOR UPDATE;
-    END IF;
-
-    PERFORM 1 FROM jsonb_to_recordset(p_moves) AS m(source_id uuid, holds boolean)
-       JOIN {{work}} w ON w.{{id}} = m.source_id AND w.{{id}} = ANY (v_sources)
-       JOIN wh_streams s ON s.queue = {{queue}} AND s.stream_id = w.stream_id
-      WHERE coalesce(m.holds, {{holds}})
-      ORDER BY s.queue, s.stream_id
-        FOR UPDATE OF s;
-
     WITH moves AS (
-        SELECT * FROM jsonb_to_recordset(p_moves) AS m(
+        SELECT m.*, CASE WHEN p.id IS NULL THEN c.is_automatic ELSE p.is_automatic END AS is_automatic,
+               CASE WHEN p.id IS NULL THEN c.max_recoveries ELSE p.max_recoveries END AS max_recoveries,
+               CASE WHEN p.id IS NULL THEN c.cooldown_seconds ELSE p.cooldown_seconds END AS cooldown_seconds,
+               CASE WHEN p.id IS NULL THEN c.then ELSE p.then END AS then
+          FROM jsonb_to_recordset(p_moves) AS m(
                dead_letter_id uuid, source_id uuid, failure_reason integer, error_text text, failure_detail jsonb,
                cause text, last_reported_error text, attempts integer, fingerprint text, fingerprint_version smallint,
                with_stored boolean, holds boolean)
+          -- As `recovery_policy_of` says, which would be planned anew for each row.
+          LEFT JOIN recovery_policies p ON p.cause = coalesce(m.cause, 'operator') AND p.failure_reason = m.failure_reason
+          LEFT JOIN recovery_policies c ON c.cause = coalesce(m.cause, 'operator') AND c.failure_reason IS NULL
     ), gone AS (
         DELETE FROM {{work}} w USING moves m
-         WHERE w.{{id}} = ANY (v_sources) AND w.{{id}} = m.source_id
+         WHERE w.{{id}} = ANY (p_sources) AND w.{{id}} = m.source_id
            AND CASE WHEN p_lease_token IS NOT NULL THEN
                    w.lease_token IS NOT DISTINCT FROM p_lease_token OR EXISTS (
                        SELECT FROM wh_streams s WHERE s.queue = {{queue}} AND s.stream_id = w.stream_id
@@ -68,110 +45,205 @@ BEGIN
                   coalesce(nullif(m.failure_detail, 'null'::jsonb), CASE WHEN m.with_stored THEN w.failure_detail END)
                       AS given_detail,
                   coalesce(m.cause, 'operator') AS cause, coalesce(m.attempts, w.attempts) AS given_attempts,
-                  m.fingerprint, m.fingerprint_version
+                  m.last_reported_error, m.fingerprint, m.fingerprint_version, coalesce(m.holds, {{holds}}) AS holds,
+                  coalesce(m.is_automatic, false) AS is_automatic, m.max_recoveries, m.cooldown_seconds,
+                  CASE m.then WHEN 'give_up' THEN 4 ELSE 2 END AS spent_status,
+                  -- The letter that it re-opens: the one it came from, else the one that its id has.
+                  CASE WHEN NOT v_are_first THEN coalesce(
+                      (SELECT l.dead_letter_id FROM wh_dead_letters l
+                        WHERE l.dead_letter_id = w.dead_letter_id AND l.superseded_by IS NULL),
+                      (SELECT l.dead_letter_id FROM wh_dead_letters l
+                        WHERE l.source_table = '{{work}}' AND l.source_id = w.{{id}} AND l.superseded_by IS NULL))
+                      END AS again_id
     ), counted AS (
         INSERT INTO flow_deltas (source, died, removed)
         SELECT '{{work}}', count(*), -count(*) FROM gone HAVING count(*) > 0
-    ), letters AS (
+    ), first AS (
         INSERT INTO wh_dead_letters AS l (
                dead_letter_id, source_table, source_id, stream_id, message_type, destination, perspective_name,
                envelope, metadata, envelope_raw, envelope_bytes, failure_reason, error_text, error_line,
                failure_detail, cause, attempts_when_dlq, delays_when_dlq, life, dead_lettered_at,
                first_dead_lettered_at, dead_lettered_by, generation, error_fingerprint, error_fingerprint_version,
-               source_row)
-        SELECT coalesce(
-                   (SELECT l.dead_letter_id FROM wh_dead_letters l
-                     WHERE l.dead_letter_id = g.dead_letter_id AND l.superseded_by IS NULL),
-                   (SELECT l.dead_letter_id FROM wh_dead_letters l
-                     WHERE l.source_table = '{{work}}' AND l.source_id = g.{{id}} AND l.superseded_by IS NULL),
+               source_row, recovery_status, next_recovery_at)
+        SELECT CASE WHEN v_are_first THEN coalesce(g.given_id, gen_random_uuid()) ELSE coalesce(
                    (SELECT f.id FROM (VALUES (1, g.dead_letter_id), (2, g.given_id)) AS f(rank, id)
                      WHERE NOT EXISTS (SELECT FROM wh_dead_letters l WHERE l.dead_letter_id = f.id)
                        AND f.id IS NOT NULL ORDER BY f.rank LIMIT 1),
-                   gen_random_uuid()),
+                   gen_random_uuid()) END,
                '{{work}}', g.{{id}}, g.stream_id, {{message_type}}, {{destination}}, {{perspective_name}}, {{envelope}},
                {{metadata}}, {{envelope_raw}}, g.envelope_bytes, g.given_reason, g.given_error,
                dead_letter_line(g.given_error), g.given_detail, g.cause, g.given_attempts, g.delays, g.life, p_now,
                p_now, p_instance_id, p_generation, g.fingerprint, g.fingerprint_version,
-               {{snapshot}}
+               {{snapshot}},
+               CASE WHEN g.is_automatic AND g.max_recoveries = 0 THEN g.spent_status ELSE 0 END,
+               CASE WHEN g.is_automatic AND g.max_recoveries > 0
+                    THEN p_now + cooldown_after(g.cooldown_seconds, 0) END
           FROM gone g{{from_event}}
-        ON CONFLICT (dead_letter_id) DO UPDATE
-           SET source_table = excluded.source_table, source_id = excluded.source_id, stream_id = excluded.stream_id,
-               message_type = excluded.message_type, destination = excluded.destination,
-               perspective_name = excluded.perspective_name, envelope = excluded.envelope,
-               metadata = excluded.metadata, envelope_raw = excluded.envelope_raw,
-               envelope_bytes = excluded.envelope_bytes, failure_reason = excluded.failure_reason,
-               error_text = excluded.error_text, error_line = excluded.error_line,
-               failure_detail = excluded.failure_detail, cause = excluded.cause,
-               attempts_when_dlq = excluded.attempts_when_dlq, delays_when_dlq = excluded.delays_when_dlq,
-               life = excluded.life, dead_lettered_at = excluded.dead_lettered_at,
-               dead_lettered_by = excluded.dead_lettered_by, generation = excluded.generation,
-               error_fingerprint = excluded.error_fingerprint,
-               error_fingerprint_version = excluded.error_fingerprint_version, fingerprint_checked_at = NULL,
-               source_row = excluded.source_row, deaths = l.deaths + 1, row_version = l.row_version + 1,
-               recovered_at = NULL, next_recovery_at = NULL,
-               recovery_attempts = CASE
-                   WHEN l.retried_on_generations @> ARRAY[excluded.generation] OR EXISTS (
-                       SELECT FROM dead_letter_deaths e
-                        WHERE e.dead_letter_id = l.dead_letter_id AND e.generation = excluded.generation)
-                   THEN l.recovery_attempts ELSE 0 END,
-               recovery_status = CASE l.operator_disposition WHEN 2 THEN 2 WHEN 3 THEN 4 ELSE 0 END
-         WHERE l.dead_letter_id = ANY (v_letters) AND l.superseded_by IS NULL
-        RETURNING l.dead_letter_id, l.source_id, l.deaths, l.life, l.cause, l.failure_reason, l.error_text,
-                  l.failure_detail, l.attempts_when_dlq, l.delays_when_dlq, l.error_fingerprint,
-                  l.error_fingerprint_version, l.recovery_status
-    ), judged AS (
-        UPDATE dead_letter_deaths e
-           SET verdict = CASE WHEN dead_letter_failed_again(e, l.cause, l.error_text, l.error_fingerprint,
-                                                            l.error_fingerprint_version)
-                              THEN 'failed_again' ELSE 'failed_differently' END,
-               verdict_at = p_now
-          FROM letters l
-         WHERE l.deaths > 1 AND e.dead_letter_id = l.dead_letter_id AND e.number = l.deaths - 1
-           AND e.recovery_sent_at IS NOT NULL AND (e.verdict IS NULL OR e.verdict = 'no_answer')
-        RETURNING e.dead_letter_id, e.verdict
+         WHERE g.again_id IS NULL
+        RETURNING l.dead_letter_id, l.source_id, l.error_fingerprint, l.error_fingerprint_version, l.recovery_status
+    ), again AS (
+        UPDATE wh_dead_letters l
+           SET source_table = '{{work}}', source_id = g.{{id}}, stream_id = g.stream_id,
+               message_type = {{message_type}}, destination = {{destination}},
+               perspective_name = {{perspective_name}}, envelope = {{envelope}}, metadata = {{metadata}},
+               envelope_raw = {{envelope_raw}}, envelope_bytes = g.envelope_bytes, failure_reason = g.given_reason,
+               error_text = g.given_error, error_line = dead_letter_line(g.given_error),
+               failure_detail = g.given_detail, cause = g.cause, attempts_when_dlq = g.given_attempts,
+               delays_when_dlq = g.delays, life = g.life, dead_lettered_at = p_now, dead_lettered_by = p_instance_id,
+               generation = p_generation, error_fingerprint = g.fingerprint,
+               error_fingerprint_version = g.fingerprint_version, fingerprint_checked_at = NULL,
+               source_row = {{snapshot}}, deaths = l.deaths + 1, row_version = l.row_version + 1, recovered_at = NULL,
+               recovery_attempts = budget.spent,
+               recovery_status = CASE l.operator_disposition WHEN 1 THEN 0 WHEN 2 THEN 2 WHEN 3 THEN 4
+                   ELSE CASE WHEN g.is_automatic AND budget.spent >= g.max_recoveries THEN g.spent_status ELSE 0 END END,
+               next_recovery_at = CASE
+                   WHEN l.operator_disposition = 1 THEN p_now
+                   WHEN l.operator_disposition = 0 AND g.is_automatic AND budget.spent < g.max_recoveries
+                   THEN p_now + cooldown_after(g.cooldown_seconds, budget.spent) END
+          FROM gone g{{from_event}}
+         CROSS JOIN LATERAL (
+               SELECT a.dead_letter_id,
+                      CASE WHEN a.retried_on_generations @> ARRAY[p_generation] OR EXISTS (
+                               SELECT FROM dead_letter_deaths e
+                                WHERE e.dead_letter_id = a.dead_letter_id AND e.generation = p_generation)
+                           THEN a.recovery_attempts ELSE 0 END AS spent
+                 FROM wh_dead_letters a WHERE a.dead_letter_id = g.again_id LIMIT 1) budget
+         WHERE l.dead_letter_id = ANY (p_letters) AND l.dead_letter_id = g.again_id
+        RETURNING l.dead_letter_id, l.source_id, l.deaths, l.error_fingerprint, l.error_fingerprint_version,
+                  l.recovery_status
+    ), letters AS (
+        SELECT f.dead_letter_id, f.source_id, 1 AS deaths, f.error_fingerprint, f.error_fingerprint_version,
+               f.recovery_status
+          FROM first f
+        UNION ALL
+        SELECT * FROM again
     ), died AS (
         INSERT INTO dead_letter_deaths (dead_letter_id, number, dead_lettered_at, dead_lettered_by, generation, life,
                cause, failure_reason, error_text, last_reported_error, failure_detail, error_fingerprint,
                error_fingerprint_version, attempts, delays)
-        SELECT l.dead_letter_id, l.deaths, p_now, p_instance_id, p_generation, l.life, l.cause, l.failure_reason,
-               l.error_text, m.last_reported_error, l.failure_detail, l.error_fingerprint,
-               l.error_fingerprint_version, l.attempts_when_dlq, l.delays_when_dlq
-          FROM letters l JOIN moves m ON m.source_id = l.source_id
+        SELECT l.dead_letter_id, l.deaths, p_now, p_instance_id, p_generation, g.life, g.cause, g.given_reason,
+               g.given_error, g.last_reported_error, g.given_detail, l.error_fingerprint,
+               l.error_fingerprint_version, g.given_attempts, g.delays
+          FROM letters l JOIN gone g ON g.{{id}} = l.source_id
+    ), about AS (
+        INSERT INTO dead_letter_subjects AS s (dead_letter_id, position, type, id, subject_key)
+        SELECT k.dead_letter_id, min(k.number), min(k.type), min(k.id), k.key
+          FROM (SELECT f.dead_letter_id, s.number, s.subject ->> 'type' AS type, s.subject ->> 'id' AS id,
+                       dead_letter_subject_key(s.subject ->> 'type', s.subject ->> 'id') AS key
+                  FROM first f
+                  JOIN gone g ON g.{{id}} = f.source_id
+                 CROSS JOIN LATERAL jsonb_array_elements(
+                       CASE WHEN jsonb_typeof(g.given_detail -> 'subjects') = 'array'
+                            THEN g.given_detail -> 'subjects' ELSE '[]'::jsonb END)
+                       WITH ORDINALITY AS s(subject, number)
+                 WHERE s.number <= 1000) k
+         WHERE k.key IS NOT NULL
+         GROUP BY k.dead_letter_id, k.key
+        RETURNING s.dead_letter_id, s.type, s.id, s.subject_key
+    ), of_groups AS (
+        INSERT INTO group_deltas (fingerprint, version, source_table, recovery_status, operator_disposition, n,
+                                  deaths, hour, generation, seen_at)
+        SELECT f.error_fingerprint, f.error_fingerprint_version, '{{work}}', f.recovery_status, 0, count(*), count(*),
+               date_trunc('hour', p_now, 'UTC'), left(p_generation, 200), p_now
+          FROM first f
+         GROUP BY 1, 2, 4
+    ), of_subjects AS (
+        INSERT INTO subject_deltas (subject_key, subject_type, subject_id, recovery_status, n, seen_at)
+        SELECT a.subject_key, min(a.type), min(a.id), f.recovery_status, count(*), p_now
+          FROM about a JOIN first f ON f.dead_letter_id = a.dead_letter_id
+         GROUP BY a.subject_key, f.recovery_status
     )
-    SELECT jsonb_agg(jsonb_build_object('source_id', l.source_id, 'dead_letter_id', l.dead_letter_id,
-                                        'deaths', l.deaths)),
+    SELECT array_agg(l.source_id), array_agg(l.dead_letter_id),
            -- A message that came back holds its stream only if it still does: to let that go is a lasting decision.
            jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'position', w.position,
                                         'held_by', l.dead_letter_id))
-               FILTER (WHERE w.stream_id IS NOT NULL AND w.dead_letter_id IS NULL AND l.recovery_status <> 4
-                         AND coalesce(m.holds, {{holds}})),
+               FILTER (WHERE w.holds AND w.stream_id IS NOT NULL AND w.dead_letter_id IS NULL
+                         AND l.recovery_status <> 4),
            jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'held_by', l.dead_letter_id))
                FILTER (WHERE w.stream_id IS NOT NULL AND l.recovery_status = 4),
-           count(*) <> (SELECT count(*) FROM gone),
-           jsonb_agg(jsonb_build_object('item_id', w.recovery_item_id,
-                                        'state', coalesce(j.verdict, 'failed_differently')))
-               FILTER (WHERE w.recovery_item_id IS NOT NULL)
-      INTO v_moved, v_held, v_given_up, v_lost, v_answers
-      FROM letters l JOIN moves m ON m.source_id = l.source_id JOIN gone w ON w.{{id}} = l.source_id
-      LEFT JOIN judged j ON j.dead_letter_id = l.dead_letter_id;
+           jsonb_agg(jsonb_build_object('dead_letter_id', l.dead_letter_id, 'deaths', l.deaths,
+                                        'item_id', w.recovery_item_id))
+               FILTER (WHERE l.deaths > 1 OR w.recovery_item_id IS NOT NULL),
+           count(*) <> (SELECT count(*) FROM gone)
+      INTO moved, now_in, held, given_up, again, v_lost
+      FROM letters l JOIN gone w ON w.{{id}} = l.source_id;
     IF v_lost THEN
-        RAISE EXCEPTION 'a letter of that id was written meanwhile' USING ERRCODE = 'unique_violation';
+        RAISE EXCEPTION 'two rows of one letter were moved together' USING ERRCODE = 'unique_violation';
+    END IF;
+END $$;
+
+-- Moves rows of {{work}} to the dead letters, all in the caller's transaction: the row goes, its snapshot, its
+-- death, its subjects and the changes of the counts come, all in one statement. A row that was re-emitted from a letter,
+-- or whose id is dead already, re-opens that letter, and whoever sent it gets a verdict: `judge_deaths`.
+--
+-- p_moves: array of objects {dead_letter_id, source_id, failure_reason, error_text, failure_detail, cause,
+-- last_reported_error, attempts, fingerprint, fingerprint_version, with_stored, holds}; `attempts` is absolute and
+-- defaults to the row's; `with_stored`: the failure that the row has stored is added to the given one; `holds`: the
+-- row's stream waits behind it, by default {{holds}}. p_lease_token: only
+-- rows (or streams) held under it are moved. Without it a row under a live lease of another instance is left alone
+-- unless p_force.
+-- Its policy says when a letter is due for the schedule, or what becomes of one whose recoveries are used up; what a
+-- person decided comes first. Only the first 1,000 subjects of each are kept, each once.
+-- Returns one row for each row moved: its id and the id of the letter that now holds it, which is the given one only
+-- if no other letter has it. No row = it was gone already, or is held by somebody else. Raises unique_violation when
+-- another transaction takes a letter's id meanwhile: nothing was moved then.
+-- Locks: letters in id order, then the streams that are to wait, then work rows, then the rest.
+CREATE FUNCTION move_{{work}}(
+    p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz
+) RETURNS TABLE (source_id uuid, dead_letter_id uuid) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_sources uuid[];
+    v_given uuid[];
+    v_holds boolean;
+    v_letters uuid[];
+    v_moved uuid[];
+    v_now_in uuid[];
+    v_held jsonb;
+    v_given_up jsonb;
+    v_again jsonb;
+BEGIN
+    SELECT array_agg(m.source_id), array_agg(m.dead_letter_id), bool_or(coalesce(m.holds, {{holds}}))
+      INTO v_sources, v_given, v_holds
+      FROM jsonb_to_recordset(p_moves) AS m(source_id uuid, dead_letter_id uuid, holds boolean);
+    v_letters := ARRAY(
+        SELECT w.dead_letter_id FROM {{work}} w WHERE w.{{id}} = ANY (v_sources) AND w.dead_letter_id IS NOT NULL
+        UNION
+        SELECT l.dead_letter_id FROM unnest(v_sources) AS s(id)
+         CROSS JOIN LATERAL (
+               SELECT l.dead_letter_id FROM wh_dead_letters l
+                WHERE l.source_id = s.id AND l.source_table = '{{work}}' AND l.superseded_by IS NULL LIMIT 1) l
+        UNION
+        SELECT l.dead_letter_id FROM wh_dead_letters l WHERE l.dead_letter_id = ANY (v_given));
+    IF cardinality(v_letters) > 0 THEN
+        PERFORM 1 FROM wh_dead_letters l
+         WHERE l.dead_letter_id = ANY (v_letters) AND l.superseded_by IS NULL
+         ORDER BY l.dead_letter_id
+           FOR UPDATE;
+    END IF;
+    IF v_holds THEN
+        PERFORM 1 FROM jsonb_to_recordset(p_moves) AS m(source_id uuid, holds boolean)
+           JOIN {{work}} w ON w.{{id}} = m.source_id AND w.{{id}} = ANY (v_sources)
+           JOIN wh_streams s ON s.queue = {{queue}} AND s.stream_id = w.stream_id
+          WHERE coalesce(m.holds, {{holds}})
+          ORDER BY s.queue, s.stream_id
+            FOR UPDATE OF s;
     END IF;
 
+    SELECT t.moved, t.now_in, t.held, t.given_up, t.again INTO v_moved, v_now_in, v_held, v_given_up, v_again
+      FROM take_{{work}}(p_moves, p_instance_id, p_generation, p_lease_token, p_force, p_now, v_sources, v_letters) t;
     IF v_held IS NOT NULL THEN
         PERFORM hold_streams(v_held, p_lease_token);
     END IF;
     IF v_given_up IS NOT NULL THEN
         PERFORM let_streams_go(v_given_up, p_now);
     END IF;
-    PERFORM write_dead_letter_subjects(v_moved);
-    IF EXISTS (SELECT FROM dead_letter_subscriptions) THEN
-        PERFORM announce_deaths(ARRAY(
-            SELECT m.dead_letter_id FROM jsonb_to_recordset(v_moved) AS m(dead_letter_id uuid)));
+    IF v_again IS NOT NULL THEN
+        PERFORM write_dead_letter_subjects(v_again);
+        PERFORM judge_deaths(v_again, p_now);
     END IF;
-    IF v_answers IS NOT NULL THEN
-        PERFORM end_recovery_items(v_answers, p_now);
+    IF v_moved IS NOT NULL AND EXISTS (SELECT FROM dead_letter_subscriptions) THEN
+        PERFORM announce_deaths(v_now_in);
     END IF;
-    RETURN QUERY SELECT m.source_id, m.dead_letter_id
-      FROM jsonb_to_recordset(v_moved) AS m(source_id uuid, dead_letter_id uuid);
+    RETURN QUERY SELECT m.source_id, m.dead_letter_id FROM unnest(v_moved, v_now_in) AS m(source_id, dead_letter_id);
 END $$;

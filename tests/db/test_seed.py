@@ -51,7 +51,10 @@ def digest() -> list[tuple[Any, ...]]:
 def wipe() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("TRUNCATE wh_inbox, wh_outbox, wh_perspective_events, wh_dead_letters CASCADE")
+        cursor.execute(
+            "TRUNCATE wh_inbox, wh_outbox, wh_perspective_events, wh_dead_letters, dead_letter_deaths,"
+            " dead_letter_subjects CASCADE"
+        )
 
 
 def values(column: str) -> set[Any]:
