@@ -5,7 +5,7 @@ The database's functions change the rows; these tables say what they may do, and
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 
 from queues.words.backoff import backoff
@@ -14,6 +14,8 @@ from queues.words.outcomes import Cause, FailureReason
 MAX_COOLDOWN = timedelta(hours=24)
 BUILD_LOOK = timedelta(hours=1)
 """How often the schedule looks whether the build is there that a letter waits for."""
+LAST_LOOK = datetime(9998, 12, 31, tzinfo=UTC)
+"""The database refuses later times: one letter of a mover whose clock is wrong would stop the scans of all."""
 BREAKER_SCANS = 3
 BREAKER_SHARE = 0.5
 BREAKER_TIME = timedelta(hours=1)
@@ -293,7 +295,7 @@ def next_look(letter: LetterFacts, policy: Policy, *, died_at: datetime, spread:
         moments.append(letter.quiet_until)
     if letter.awaits_generation:
         moments.append(now + BUILD_LOOK)
-    return max(moments)
+    return min(max(moments), LAST_LOOK)
 
 
 def _of_group(letter: LetterFacts) -> Decision | None:

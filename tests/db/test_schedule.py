@@ -1,6 +1,6 @@
 """The schedule on real rows: what is due goes into one run, what is not leaves the range of what is due."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from deadletters.recovery import passes, runs, schedule
 from deadletters.recovery.stepping import step
 from deadletters.store import decisions
 from deadletters.words.plans import Plan
+from deadletters.words.policies import LAST_LOOK
 from deadletters.words.scopes import Letters
 from queues import Terminal
 from queues.drainer import drain
@@ -540,3 +541,13 @@ def test_a_person_s_recovery_costs_no_automatic_one(broken, ann):
 
     assert (letter.deaths, letter.recovery_attempts, letter.recovery_status) == (2, 0, 0)
     assert letter.next_recovery_at is not None
+
+
+def test_a_letter_of_a_mover_whose_clock_is_wrong_stops_no_scan():
+    odd = due(dead_lettered_at=datetime(9998, 12, 31, 23, tzinfo=UTC), quiet_until=timezone.now() + timedelta(days=1))
+    letter = due()
+
+    assert scan() == 2
+
+    assert scheduled() == [ids(letter)]
+    assert fresh(odd).next_recovery_at == LAST_LOOK

@@ -12,6 +12,7 @@ from deadletters.words.policies import (
     BUILD_LOOK,
     BY_PERSON,
     DEFAULT_POLICIES,
+    LAST_LOOK,
     MAX_COOLDOWN,
     NO_POLICY,
     TRANSITIONS,
@@ -271,6 +272,7 @@ def test_a_decision_follows_the_person_then_the_policy(known: dict[str, Any], de
         ({"quiet_until": EARLIER}, EARLIER + timedelta(minutes=30)),
         ({"quiet_until": LATER}, LATER),
         ({"awaits_generation": True}, NOW + BUILD_LOOK),
+        ({"quiet_until": LAST_LOOK + timedelta(hours=23)}, LAST_LOOK),
         ({"awaits_generation": True, "quiet_until": NOW + timedelta(days=1)}, NOW + timedelta(days=1)),
     ],
 )
