@@ -110,7 +110,8 @@ class Show:
             letters.make(LATER, 1_000, build="build-1", error=name, fingerprint=(known.value, known.version))
         self._command("tick")
         ((group,),) = _execute("SELECT group_id FROM failure_groups WHERE sample_line = 'held by a person'")
-        held, _ = self._command("hold", "--all", "--group", str(group), "--yes")
+        held, _ = self._command("triage", "--group", str(group), "--decision", "hold")
+        self._command("tick")
         self._expect("holding a group exits with", held, 0)
         with self._workers("build-2"):
             _until(lambda: self._states(1_000) == {"recovered": 1_000}, "the new build has replayed the group")
