@@ -26,7 +26,12 @@ DECLARE
     v_message_ids uuid[];
     v_original_ids uuid[];
     v_outcomes text[];
-    v_sent uuid[];
+    v_sent uuid[] := '{}';
+    v_work text;
+    v_some_letters uuid[];
+    v_some_items uuid[];
+    v_some_ids uuid[];
+    v_some_originals uuid[];
     v_from_broker integer;
 BEGIN
     PERFORM 1 FROM wh_dead_letters l WHERE l.dead_letter_id = ANY (v_ids) ORDER BY l.dead_letter_id FOR UPDATE;
@@ -63,30 +68,21 @@ BEGIN
             WHERE p.dead_letter_id = l.dead_letter_id AND p.version = l.edited_version LIMIT 1) v
            ON l.edited_version IS NOT NULL;
 
-    v_sent := ARRAY(
-        SELECT e FROM (
-            SELECT array_agg(u.letter), array_agg(u.item), array_agg(u.message_id), array_agg(u.original_id)
-              FROM unnest(v_letters, v_items, v_message_ids, v_original_ids, v_outcomes)
-                   AS u(letter, item, message_id, original_id, source)
-             WHERE u.source IN ('wh_inbox', 'broker')) AS g(letters, items, message_ids, original_ids)
-         CROSS JOIN LATERAL emit_wh_inbox(g.letters, g.items, g.message_ids, g.original_ids, p_generation, p_now) AS e
-         WHERE g.letters IS NOT NULL
-        UNION ALL
-        SELECT e FROM (
-            SELECT array_agg(u.letter), array_agg(u.item), array_agg(u.message_id), array_agg(u.original_id)
-              FROM unnest(v_letters, v_items, v_message_ids, v_original_ids, v_outcomes)
-                   AS u(letter, item, message_id, original_id, source)
-             WHERE u.source = 'wh_outbox') AS g(letters, items, message_ids, original_ids)
-         CROSS JOIN LATERAL emit_wh_outbox(g.letters, g.items, g.message_ids, g.original_ids, p_generation, p_now) AS e
-         WHERE g.letters IS NOT NULL
-        UNION ALL
-        SELECT e FROM (
-            SELECT array_agg(u.letter), array_agg(u.item), array_agg(u.message_id), array_agg(u.original_id)
-              FROM unnest(v_letters, v_items, v_message_ids, v_original_ids, v_outcomes)
-                   AS u(letter, item, message_id, original_id, source)
-             WHERE u.source = 'wh_perspective_events') AS g(letters, items, message_ids, original_ids)
-         CROSS JOIN LATERAL emit_wh_perspective_events(g.letters, g.items, g.message_ids, g.original_ids, p_generation, p_now) AS e
-         WHERE g.letters IS NOT NULL);
+    FOREACH v_work IN ARRAY ARRAY['wh_inbox', 'wh_outbox', 'wh_perspective_events'] LOOP
+        SELECT array_agg(u.letter), array_agg(u.item), array_agg(u.message_id), array_agg(u.original_id)
+          INTO v_some_letters, v_some_items, v_some_ids, v_some_originals
+          FROM unnest(v_letters, v_items, v_message_ids, v_original_ids, v_outcomes)
+               AS u(letter, item, message_id, original_id, source)
+         WHERE u.source = v_work OR u.source = 'broker' AND v_work = 'wh_inbox';
+        CONTINUE WHEN v_some_letters IS NULL;
+        v_sent := v_sent || CASE v_work
+            WHEN 'wh_inbox' THEN ARRAY(SELECT emit_wh_inbox(
+                v_some_letters, v_some_items, v_some_ids, v_some_originals, p_generation, p_now))
+            WHEN 'wh_outbox' THEN ARRAY(SELECT emit_wh_outbox(
+                v_some_letters, v_some_items, v_some_ids, v_some_originals, p_generation, p_now))
+            ELSE ARRAY(SELECT emit_wh_perspective_events(
+                v_some_letters, v_some_items, v_some_ids, v_some_originals, p_generation, p_now)) END;
+    END LOOP;
 
     -- What comes from a broker has never been in the inbox: it comes, and does not come back.
     SELECT count(*) INTO v_from_broker FROM unnest(v_letters, v_outcomes) AS u(letter, source)
