@@ -9,12 +9,13 @@ CREATE FUNCTION take_{{work}}(
     p_sources uuid[], p_letters uuid[],
     OUT moved uuid[], OUT now_in uuid[], OUT held jsonb, OUT given_up jsonb, OUT again jsonb
 ) LANGUAGE plpgsql
-SET deadletters.counted = 'on' SET enable_seqscan = off SET enable_nestloop = off SET jit = off AS $$
+SET enable_seqscan = off SET enable_nestloop = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_are_first boolean := cardinality(p_letters) = 0;
     v_lost boolean;
 BEGIN
+    PERFORM set_config('deadletters.counted', 'on', true);
     WITH moves AS (
         SELECT m.*, CASE WHEN p.id IS NULL THEN c.is_automatic ELSE p.is_automatic END AS is_automatic,
                CASE WHEN p.id IS NULL THEN c.max_recoveries ELSE p.max_recoveries END AS max_recoveries,
@@ -167,6 +168,7 @@ BEGIN
            count(*) <> (SELECT count(*) FROM gone)
       INTO moved, now_in, held, given_up, again, v_lost
       FROM letters l JOIN gone w ON w.{{id}} = l.source_id;
+    PERFORM set_config('deadletters.counted', 'off', true);
     IF v_lost THEN
         RAISE EXCEPTION 'two rows of one letter were moved together' USING ERRCODE = 'unique_violation';
     END IF;

@@ -38,7 +38,7 @@ def item():
     return RecoveryItem.objects.get()
 
 
-@pytest.mark.parametrize("outcome", ["recovered"])
+@pytest.mark.parametrize("outcome", ["recovered", "failed_again"])
 def test_the_answer_of_a_letter_that_was_deleted_meanwhile_is_still_written(shop, olga, sql, outcome):
     dead(1)
     shop.mend(*([0] if outcome == "failed_again" else []))
