@@ -40,7 +40,7 @@ BEGIN
            AND CASE d.decision
                    WHEN 'group_hold' THEN l.operator_disposition = 0 AND l.recovery_status IN (0, 1, 2)
                    WHEN 'group_release' THEN l.held_by_group IS NOT NULL
-                   WHEN 'give_up' THEN l.recovery_status IN (0, 2)
+                   WHEN 'give_up' THEN l.recovery_status = 0 OR l.recovery_status = 2 AND l.operator_disposition = 3
                    ELSE l.recovery_status = 0 END
         RETURNING l.dead_letter_id, d.decision, l.source_table, l.perspective_name, l.stream_id
     )

@@ -31,9 +31,16 @@ def main() -> None:
 
 
 def _benches() -> dict[str, Callable[[], Iterator[Bench]]]:
-    from tests.bench import inbox, moves  # they need Django's models
+    from tests.bench import inbox, moves, runs  # they need Django's models
 
-    return {"inbox_noop": inbox.noop, "move_many": moves.many, "move_one": moves.one}
+    return {
+        "inbox_noop": inbox.noop,
+        "move_many": moves.many,
+        "move_one": moves.one,
+        "run_freeze": runs.freeze,
+        "run_dispatch": runs.dispatch,
+        "recovery_due": runs.due,
+    }
 
 
 def _asked(names: list[str]) -> argparse.Namespace:
