@@ -58,6 +58,7 @@ class Migration(migrations.Migration):
                 DROP FUNCTION settle_recovered(uuid[], uuid[], timestamptz);
                 DROP FUNCTION recover_dead_letter(uuid, text, boolean, timestamptz);
                 DROP FUNCTION recover_dead_letters(jsonb, text, text, text, timestamptz);
+                DROP FUNCTION emit_rows(text, uuid[], uuid[], uuid[], uuid[], text, timestamptz);
             """,
         ),
     ]

@@ -1,5 +1,19 @@
 -- Recovery of letters, the verdict of handled messages, and what is due.
 
+-- Puts rows that letters hold back into a work table; see emit_wh_inbox.
+CREATE FUNCTION emit_rows(
+    p_work text, p_letters uuid[], p_items uuid[], p_message_ids uuid[], p_original_ids uuid[], p_generation text,
+    p_now timestamptz
+) RETURNS uuid[] LANGUAGE sql AS $$
+    SELECT CASE p_work
+           WHEN 'wh_inbox' THEN ARRAY(SELECT emit_wh_inbox(
+               p_letters, p_items, p_message_ids, p_original_ids, p_generation, p_now))
+           WHEN 'wh_outbox' THEN ARRAY(SELECT emit_wh_outbox(
+               p_letters, p_items, p_message_ids, p_original_ids, p_generation, p_now))
+           WHEN 'wh_perspective_events' THEN ARRAY(SELECT emit_wh_perspective_events(
+               p_letters, p_items, p_message_ids, p_original_ids, p_generation, p_now)) END
+$$;
+
 -- Re-emits dead letters to the tables they came from, at their old places in their streams, with attempts and delays 0.
 --
 -- p_requests: array of objects {dead_letter_id, item_id, life, row_version, include_held}: the item of the letter in a
@@ -11,7 +25,7 @@
 -- Returns what became of each: 'sent'; 'recovering' or 'recovered' (somebody was first); 'given_up'; 'changed' since it
 -- was seen; 'held' by a person; 'quiet' until later; 'stream_held' (its stream waits behind another letter, and a run
 -- does not overtake it); 'conflict' (a message with its id waits already, nothing was changed); 'superseded';
--- 'unsupported' (its source is not one of ours); 'gone'. Deduplication does not apply: the ids are known to us.
+-- 'unsupported' (its source is not one of ours); 'broken' (its row cannot be restored as it is stored); 'gone'. Deduplication does not apply: the ids are known to us.
 -- An edited payload goes under the id of its version, and the letter takes that id; what it was, `original_id` tells.
 -- Locks: the letters in order of id, then the new work rows, then deaths.
 CREATE FUNCTION recover_dead_letters(
@@ -32,6 +46,7 @@ DECLARE
     v_some_items uuid[];
     v_some_ids uuid[];
     v_some_originals uuid[];
+    v_broken uuid[] := '{}';
     v_from_broker integer;
 BEGIN
     PERFORM 1 FROM wh_dead_letters l WHERE l.dead_letter_id = ANY (v_ids) ORDER BY l.dead_letter_id FOR UPDATE;
@@ -75,13 +90,22 @@ BEGIN
                AS u(letter, item, message_id, original_id, source)
          WHERE u.source = v_work OR u.source = 'broker' AND v_work = 'wh_inbox';
         CONTINUE WHEN v_some_letters IS NULL;
-        v_sent := v_sent || CASE v_work
-            WHEN 'wh_inbox' THEN ARRAY(SELECT emit_wh_inbox(
-                v_some_letters, v_some_items, v_some_ids, v_some_originals, p_generation, p_now))
-            WHEN 'wh_outbox' THEN ARRAY(SELECT emit_wh_outbox(
-                v_some_letters, v_some_items, v_some_ids, v_some_originals, p_generation, p_now))
-            ELSE ARRAY(SELECT emit_wh_perspective_events(
-                v_some_letters, v_some_items, v_some_ids, v_some_originals, p_generation, p_now)) END;
+        BEGIN
+            v_sent := v_sent || emit_rows(
+                v_work, v_some_letters, v_some_items, v_some_ids, v_some_originals, p_generation, p_now);
+        EXCEPTION WHEN data_exception OR integrity_constraint_violation OR syntax_error_or_access_rule_violation THEN
+            -- A row of theirs cannot be restored: the others are, one by one.
+            FOR v_one IN 1 .. cardinality(v_some_letters) LOOP
+                BEGIN
+                    v_sent := v_sent || emit_rows(
+                        v_work, v_some_letters[v_one : v_one], v_some_items[v_one : v_one], v_some_ids[v_one : v_one],
+                        v_some_originals[v_one : v_one], p_generation, p_now);
+                EXCEPTION
+                    WHEN data_exception OR integrity_constraint_violation OR syntax_error_or_access_rule_violation THEN
+                    v_broken := v_broken || v_some_letters[v_one];
+                END;
+            END LOOP;
+        END;
     END LOOP;
 
     -- What comes from a broker has never been in the inbox: it comes, and does not come back.
@@ -114,6 +138,7 @@ BEGIN
 
     RETURN QUERY
     SELECT u.letter, CASE WHEN u.letter = ANY (v_sent) THEN 'sent'
+                          WHEN u.letter = ANY (v_broken) THEN 'broken'
                           WHEN u.outcome IN ('wh_inbox', 'broker', 'wh_outbox', 'wh_perspective_events') THEN 'conflict'
                           ELSE u.outcome END
       FROM unnest(v_letters, v_outcomes) AS u(letter, outcome);

@@ -110,6 +110,7 @@ CREATE FUNCTION recovery_skip_words(p_outcome text, p_letter wh_dead_letters) RE
            WHEN 'conflict' THEN 'a message with its id waits already'
            WHEN 'superseded' THEN 'another letter took its place'
            WHEN 'unsupported' THEN 'its source is not one that can be sent to'
+           WHEN 'broken' THEN 'its row cannot be restored as it is stored'
            WHEN 'gone' THEN 'the letter is gone'
            ELSE p_outcome END
       FROM (SELECT coalesce((

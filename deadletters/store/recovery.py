@@ -19,6 +19,7 @@ class Sent(StrEnum):
     CONFLICT = "conflict"
     SUPERSEDED = "superseded"
     UNSUPPORTED = "unsupported"
+    BROKEN = "broken"
     DIED_AGAIN = "died_again"
     EDITED = "edited"
 

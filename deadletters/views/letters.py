@@ -282,6 +282,7 @@ def _said(recovery: triage.Recovery) -> str:
         Sent.DIED_AGAIN: _("It has died again since this page was read. Look at the new failure; nothing was changed."),
         Sent.EDITED: _("Its payload was edited since this page was read. Look at it; nothing was changed."),
         Sent.UNSUPPORTED: _("Letters of this source cannot be recovered here."),
+        Sent.BROKEN: _("Its row cannot be restored as it is stored. Nothing was changed."),
     }[recovery.sent]
 
 
