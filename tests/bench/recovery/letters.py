@@ -20,7 +20,8 @@ SELECT count(*) FROM move_batch_to_dead_letters('wh_inbox', (
               'error_text', %s, 'cause', 'budget_spent', 'attempts', 1, 'fingerprint', %s, 'fingerprint_version', %s,
               'failure_detail', jsonb_build_object('subjects', jsonb_build_array(
                   jsonb_build_object('type', 'order', 'id', w.event_data #>> '{}')))))
-         FROM (SELECT message_id, event_data FROM wh_inbox ORDER BY position LIMIT 1000) w), NULL, %s)
+         FROM (SELECT message_id, event_data FROM wh_inbox
+                WHERE dead_letter_id IS NULL ORDER BY position LIMIT 1000) w), NULL, %s)
 """
 
 
