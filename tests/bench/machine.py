@@ -7,6 +7,8 @@ from pathlib import Path
 
 STAT = Path("/proc/stat")
 TICKS_PER_SECOND = 100
+TOLD_SECONDS = 0.2
+"""The machine counts in hundredths of a second: of a shorter time nothing is told."""
 IDLE_CORES = 0.2
 """An idle machine keeps so many cores busy at most."""
 
@@ -19,8 +21,9 @@ class Reading:
     at: float
 
     def cores_since(self, before: "Reading") -> float:
-        """Return how many cores were busy on average between two readings."""
-        return (self.busy_seconds - before.busy_seconds) / max(self.at - before.at, 0.001)
+        """Return how many cores were busy on average between two readings; NaN where they are too close to tell."""
+        seconds = self.at - before.at
+        return (self.busy_seconds - before.busy_seconds) / seconds if seconds > TOLD_SECONDS else float("nan")
 
 
 def read() -> Reading:
