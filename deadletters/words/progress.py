@@ -107,8 +107,8 @@ class Progress:
     def _wave(self) -> str:
         if self.wave == 0 and self.canary:
             return f"Canary: {self.answered:,} of {min(self.canary, self.total):,} answered"
-        handed = self.total - self.waiting
-        return f"Wave {self.wave:,}: {handed:,} of {self.total:,} done or under way"
+        handed = f"{self.total - self.waiting:,} of {self.total:,} done or under way"
+        return f"Wave {self.wave:,}: {handed}" if self.canary else handed
 
     def _end(self) -> str:
         said = self._ended()
