@@ -67,6 +67,11 @@ def get(run_id: UUID) -> RecoveryRun:
     return run
 
 
+def to_send(run_id: UUID) -> int:
+    """Return how many letters of a run are not sent yet."""
+    return RecoveryItem.objects.filter(run=run_id, state=ItemState.WAITING).count()
+
+
 def totals(run_id: UUID) -> Mapping[str, int]:
     """Return how many letters of a run are in each state, by name of the state; they are counted."""
     return totals_of([run_id])[run_id]

@@ -13,7 +13,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from deadletters.models import ItemState, RecoveryRun, RunKind, RunState
-from deadletters.queries import letters
+from deadletters.queries import letters, runs
 from deadletters.recovery.stepping import step_run
 from deadletters.store import audit, steps
 from deadletters.store import runs as writing
@@ -111,7 +111,7 @@ def start(
 ) -> None:
     """Start a run that waits for it, now or at the plan's time.
 
-    count: how many letters the person thinks there are; asked for above CONFIRM_ABOVE. row_version: of the run as it
+    count: how many letters the person thinks will be sent; asked for above CONFIRM_ABOVE. row_version: of the run as it
     was seen. Raises PermissionDenied, NoSuchRun, BadPlan, BadChange in another state, StaleChange.
     """
     by, run = _locked(user, run_id)
@@ -120,13 +120,14 @@ def start(
         raise BadChange("state", "has been started already")
     if row_version not in (None, run.row_version):
         raise StaleChange
-    if count is not None and count != run.frozen_count:
-        raise BadPlan("count", f"must be the number of letters, {run.frozen_count:,}")
-    if count is None and (run.frozen_count or 0) > CONFIRM_ABOVE:
+    to_send = runs.to_send(run_id)
+    if count is not None and count != to_send:
+        raise BadPlan("count", f"must be the number of letters to send, {to_send:,}")
+    if count is None and to_send > CONFIRM_ABOVE:
         raise BadPlan("count", f"must be said above {CONFIRM_ABOVE} letters")
     reason = reason[:MAX_REASON] or run.reason
     writing.change(run_id, plan=plan.as_json(), starts_at=plan.starts_at or Now(), reason=reason)
-    _note(by, run, "run_start", {"plan": plan.as_json(), "letters": run.frozen_count}, reason)
+    _note(by, run, "run_start", {"plan": plan.as_json(), "letters": to_send}, reason)
 
 
 @transaction.atomic

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from django.http import HttpRequest
 
 from deadletters.models import DeadLetter, FailureGroup, RecoveryRun, RecoveryStatus, RunState
+from deadletters.queries import runs
 from deadletters.triage import edits
 from deadletters.words import access
 from deadletters.words.commands import command_for
@@ -57,6 +58,6 @@ def of_run(request: HttpRequest, run: RecoveryRun) -> Sequence[str]:
     if not request.user.has_perm(access.RECOVER) or run.stop_reason:
         return lines
     if run.state == RunState.READY and run.starts_at is None:
-        lines.append(command_for("runs start", run.run_id, count=run.frozen_count))
+        lines.append(command_for("runs start", run.run_id, count=runs.to_send(run.run_id)))
     by_state = {RunState.RUNNING: ["pause", "stop"], RunState.PAUSED: ["resume", "stop"], RunState.READY: ["stop"]}
     return [*lines, *(command_for(f"runs {verb}", run.run_id) for verb in by_state.get(RunState(run.state), []))]

@@ -55,7 +55,7 @@ def begun(user: Any, scope: Scope = EVERYTHING, plan: Plan = AT_ONCE) -> UUID:
     """Prepare and start a run."""
     run_id = runs.prepare(user=user, scope=scope)
     step(5)
-    runs.start(user=user, run_id=run_id, plan=plan, count=reading.get(run_id).frozen_count)
+    runs.start(user=user, run_id=run_id, plan=plan, count=reading.to_send(run_id))
     return run_id
 
 

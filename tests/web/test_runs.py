@@ -137,16 +137,19 @@ def test_a_ready_run_shows_what_would_be_sent_and_a_plan_filled_as_usual(page):
     assert "No worker is alive" in content
     assert "CardDeclined: no" in content
     assert "Recover 3 letters" in content
-    assert f"runs start {run.pk} --count=4" in content
+    assert f"runs start {run.pk} --count=3" in content
     assert response.context["form"].values["canary"] == "5"
     assert 'name="count"' not in content
     assert "every 2s" not in content
 
 
-def test_above_a_hundred_letters_the_number_is_typed(page):
-    run = a_run([a_letter()], frozen_count=1204)
+def test_above_a_hundred_letters_the_number_that_the_button_names_is_typed(page, monkeypatch):
+    monkeypatch.setattr("deadletters.views.runs.CONFIRM_ABOVE", 1)
+    run = a_run([a_letter() for _ in range(3)], states=[ItemState.SKIPPED])
 
-    assert "Type how many letters the run has: 1,204" in text_of(page.get(address("run", run)))
+    content = text_of(page.get(address("run", run)))
+    assert "Type how many letters to send: 2" in content
+    assert "Recover 2 letters" in content
 
 
 def test_the_preview_of_a_large_run_comes_after_the_page_or_by_a_link(page, monkeypatch):

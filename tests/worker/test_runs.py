@@ -40,7 +40,7 @@ def begin(plan: Plan) -> UUID:
     """Start a run over all letters, and leave its freezing to a stepper."""
     olga = a_user("olga", "Operators")
     run_id = runs.prepare(user=olga, scope=Matching(filters=LetterFilter()))
-    runs.start(user=olga, run_id=run_id, plan=plan, count=reading.get(run_id).frozen_count)
+    runs.start(user=olga, run_id=run_id, plan=plan, count=reading.to_send(run_id))
     return run_id
 
 

@@ -101,7 +101,7 @@ def _recover_many(call: Call, scope: Scope, plan: Plan) -> int:
     except CommandError:
         runs.stop(user=call.user, run_id=run.run_id, reason="not confirmed")
         raise
-    runs.start(user=call.user, run_id=run.run_id, plan=plan, reason=call.options.why, count=run.frozen_count)
+    runs.start(user=call.user, run_id=run.run_id, plan=plan, reason=call.options.why, count=reading.to_send(run.run_id))
     if call.options.wait:
         return following.run(call, run.run_id)
     following.tell(call, run.run_id)

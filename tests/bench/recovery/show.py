@@ -46,7 +46,9 @@ class Show:
 
     def run(self) -> Mapping[str, Any]:
         """Return what there is to tell; `faults` is empty when all is well."""
-        _execute("CREATE TABLE show_effects (type text, number integer, stream uuid)")
+        _execute(
+            "CREATE TABLE show_effects (id bigint GENERATED ALWAYS AS IDENTITY, type text, number integer, stream uuid)"
+        )
         error, known = _a_death()
         letters.make(ORDER, self.count, build="build-1", error=error, fingerprint=known)
         for act in (self._stops_itself, self._is_recovered, self._is_replayed):
@@ -99,7 +101,7 @@ class Show:
         ((effects, distinct),) = _execute("SELECT count(*), count(DISTINCT (type, number)) FROM show_effects")
         self._expect("effects that are there twice", effects - distinct, 0)
         self._expect("effects", effects, found["recovered"])
-        unordered = "SELECT count(*) FROM (SELECT number < lag(number) OVER (PARTITION BY stream ORDER BY ctid) AS back"
+        unordered = "SELECT count(*) FROM (SELECT number < lag(number) OVER (PARTITION BY stream ORDER BY id) AS back"
         ((back,),) = _execute(f"{unordered} FROM show_effects WHERE stream IS NOT NULL) o WHERE back")
         self._expect("effects out of their stream's order", back, 0)
 
