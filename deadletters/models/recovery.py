@@ -210,8 +210,8 @@ class RecoveryItem(models.Model):
         db_table = "recovery_items"
         verbose_name = "recovery item"
         constraints = [
-            # A letter is in a run once.
-            models.UniqueConstraint(name="recovery_items_once", fields=["run", "dead_letter_id"]),
+            # A letter is in a run once; the runs in which it was, on its page.
+            models.UniqueConstraint(name="recovery_items_once", fields=["dead_letter_id", "run"]),
             # A letter is in flight for one run at most.
             models.UniqueConstraint(
                 name="recovery_items_one_in_flight", fields=["dead_letter_id"], condition=Q(state=ItemState.SENT)
@@ -238,8 +238,6 @@ class RecoveryItem(models.Model):
             ),
             # Items whose answer is overdue.
             models.Index(name="recovery_items_overdue", fields=["deadline_at"], condition=Q(state=ItemState.SENT)),
-            # The runs in which a letter was, on its page.
-            models.Index(name="recovery_items_of_letter", fields=["dead_letter_id"]),
         ]
 
 

@@ -13,9 +13,9 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
-from deadletters.models import ItemState, RecoveryItem, RecoveryRun, RunState
-from deadletters.queries import runs as reading
+from deadletters.models import RecoveryRun, RunState
 from deadletters.recovery.freezing import freeze
+from deadletters.recovery.standings import Counts, Standing
 from deadletters.store import runs as writing
 from deadletters.words.errors import BadPlan
 from deadletters.words.plans import Plan
@@ -27,8 +27,6 @@ log = structlog.get_logger(__name__)
 STEP_ITEMS = 1_000
 """Letters that one transaction sends."""
 
-_FAILURES = (ItemState.FAILED_AGAIN, ItemState.FAILED_DIFFERENTLY, ItemState.NO_ANSWER)
-
 
 def step(seconds: float) -> bool:
     """Step the open runs in turn until nothing can be done now, or the time is up; return whether there was more.
@@ -37,8 +35,9 @@ def step(seconds: float) -> bool:
     """
     until = time.monotonic() + seconds
     idle: set[UUID] = set()
+    counts = Counts()
     while time.monotonic() < until:
-        stepped = _step_next(idle)
+        stepped = _step_next(idle, counts)
         if stepped is None:
             return False
         if not stepped.did_something:
@@ -50,7 +49,7 @@ def step_run(run_id: UUID) -> None:
     """Step one run once, in the caller's transaction, unless another process does."""
     run = _open_runs().filter(pk=run_id).first()
     if run is not None:
-        _step(run)
+        _step(run, Counts())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,23 +59,26 @@ class _Stepped:
 
 
 @transaction.atomic
-def _step_next(idle: set[UUID]) -> _Stepped | None:
+def _step_next(idle: set[UUID], counts: Counts) -> _Stepped | None:
     """Step the run whose last step is the longest ago; None = there is none to step."""
     waiting = _open_runs().exclude(pk__in=idle).order_by(F("stepped_at").asc(nulls_first=True), "run_id")
     run = waiting.first()
     if run is None:
         return None
-    did_something = _step_alone(run)
-    RecoveryRun.objects.filter(pk=run.pk).update(stepped_at=clock())
+    did_something = _step_alone(run, counts)
+    stepped_at = clock()
+    RecoveryRun.objects.filter(pk=run.pk).update(stepped_at=stepped_at)
+    counts.stamp(run.run_id, stepped_at)
     return _Stepped(run_id=run.run_id, did_something=did_something)
 
 
-def _step_alone(run: RecoveryRun) -> bool:
+def _step_alone(run: RecoveryRun, counts: Counts) -> bool:
     """Step a run; where that fails nothing of it is kept, the other runs go on, and it is tried again later."""
     try:
         with transaction.atomic():
-            return _step(run)
+            return _step(run, counts)
     except Exception as exc:
+        counts.forget(run.run_id)
         log.exception("recovery_run_not_stepped", run_id=str(run.run_id), error=str(exc)[:200])
         return False
 
@@ -86,7 +88,7 @@ def _open_runs() -> QuerySet[RecoveryRun]:
     return RecoveryRun.objects.select_for_update(skip_locked=True).filter(is_due)
 
 
-def _step(run: RecoveryRun) -> bool:
+def _step(run: RecoveryRun, counts: Counts) -> bool:
     """Do the next thing for a run; return whether there was one."""
     if run.stop_reason:
         return _go_on_stopping(run)
@@ -101,7 +103,7 @@ def _step(run: RecoveryRun) -> bool:
         writing.mark_canaries(run.run_id, plan.canary)
         writing.change(run.run_id, state=RunState.RUNNING, started_at=Now())
         return True
-    return _go_on(run, plan)
+    return _go_on(run, plan, counts)
 
 
 def _go_on_stopping(run: RecoveryRun) -> bool:
@@ -110,42 +112,13 @@ def _go_on_stopping(run: RecoveryRun) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Standing:
-    """How many letters of a run wait, are out, were put off by their handlers, have an answer, and failed."""
-
-    waiting: int
-    in_flight: int
-    delayed: int
-    answered: int
-    failed: int
-
-    @property
-    def sent(self) -> int:
-        """Letters that were sent, but for those put off: others take their places in a wave."""
-        return self.in_flight - self.delayed + self.answered
-
-    @property
-    def is_answered(self) -> bool:
-        return self.in_flight == self.delayed
-
-    @classmethod
-    def of(cls, run_id: UUID) -> "_Standing":
-        totals = reading.totals(run_id)
-        sent = RecoveryItem.objects.filter(run=run_id, state=ItemState.SENT)
-        failed = sum(totals[state] for state in _FAILURES)
-        return cls(
-            waiting=totals[ItemState.WAITING],
-            in_flight=totals[ItemState.SENT],
-            delayed=sent.filter(delayed_until__isnull=False).count() if totals[ItemState.SENT] else 0,
-            answered=failed + totals[ItemState.RECOVERED],
-            failed=failed,
-        )
-
-
-def _go_on(run: RecoveryRun, plan: Plan) -> bool:
-    standing = _Standing.of(run.run_id)
-    is_canary = plan.canary > 0 and run.wave == 0
+def _go_on(run: RecoveryRun, plan: Plan, counts: Counts) -> bool:
+    """Send on what is known of the run for a second; whatever else there is to decide is decided by a count."""
+    known = counts.known(run)
+    if known is not None and _room(run, plan, known) > 0 and known.waiting > 0:
+        return _send(run, plan, known, counts)
+    standing = counts.count(run)
+    is_canary = _is_canary(run, plan)
     counts_alone = is_canary and standing.is_answered and (standing.sent >= plan.canary or not standing.waiting)
     if plan.stops(failed=standing.failed, answered=standing.answered, is_canary=counts_alone):
         return _stop(run, standing, is_canary=is_canary)
@@ -154,13 +127,21 @@ def _go_on(run: RecoveryRun, plan: Plan) -> bool:
     limit = plan.limit_of_wave(run.wave)
     if limit is not None and standing.sent >= limit:
         return standing.is_answered and _next_wave(run)
+    return _send(run, plan, standing, counts)
+
+
+def _is_canary(run: RecoveryRun, plan: Plan) -> bool:
+    return plan.canary > 0 and run.wave == 0
+
+
+def _room(run: RecoveryRun, plan: Plan, standing: Standing) -> int:
+    """Return how many more letters may be out."""
     room = plan.in_flight - (standing.in_flight - standing.delayed)
-    if limit is not None:
-        room = min(room, limit - standing.sent)
-    return _send(run, plan, room, as_canary=is_canary)
+    limit = plan.limit_of_wave(run.wave)
+    return room if limit is None else min(room, limit - standing.sent)
 
 
-def _stop(run: RecoveryRun, standing: _Standing, *, is_canary: bool) -> bool:
+def _stop(run: RecoveryRun, standing: Standing, *, is_canary: bool) -> bool:
     what = "canaries" if is_canary else "answers"
     why = f"stopped itself: {standing.failed:,} of {standing.answered:,} {what} were failures"
     writing.change(run.run_id, stop_reason=why)
@@ -179,10 +160,10 @@ def _next_wave(run: RecoveryRun) -> bool:
     return True
 
 
-def _send(run: RecoveryRun, plan: Plan, room: int, *, as_canary: bool) -> bool:
+def _send(run: RecoveryRun, plan: Plan, standing: Standing, counts: Counts) -> bool:
     """Send as many letters as there is room, and as the rate allows; wake their drainers."""
     tokens = _tokens(run, plan)
-    at_most = min(room, STEP_ITEMS, int(tokens) if plan.rate else STEP_ITEMS)
+    at_most = min(_room(run, plan, standing), STEP_ITEMS, int(tokens) if plan.rate else STEP_ITEMS)
     if at_most < 1:
         return False
     sent = writing.send(
@@ -190,14 +171,14 @@ def _send(run: RecoveryRun, plan: Plan, room: int, *, as_canary: bool) -> bool:
         at_most,
         deadline=timedelta(seconds=plan.deadline_seconds),
         include_held=plan.include_held,
-        as_canary=as_canary,
+        as_canary=_is_canary(run, plan),
     )
+    count = sum(number for source, number in sent.items() if source)
+    counts.note(run, standing, sent=count, skipped=sent.get("", 0))
     if plan.rate:
-        count = sum(number for source, number in sent.items() if source)
         RecoveryRun.objects.filter(pk=run.pk).update(rate_tokens=tokens - count, rate_refilled_at=clock())
-    for source in sent:
-        if source:
-            wakeups.wake(source)
+    for source in filter(None, sent):
+        wakeups.wake(source)
     return bool(sent)
 
 

@@ -147,7 +147,7 @@ def test_there_is_no_such_run():
         (lambda run: runs.items(run.pk, ItemFilter()), "recovery_items_by_state"),
         (lambda run: runs.items(run.pk, ItemFilter(state="sent")), "recovery_items_by_state"),
         (lambda run: runs.totals(run.pk), "recovery_items_by_state"),
-        (lambda run: runs.runs_of_letter(uuid4()), "recovery_items_of_letter"),
+        (lambda run: runs.runs_of_letter(uuid4()), "recovery_items_once"),
     ],
     ids=["list", "a later page", "of a group", "letters", "of a state", "totals", "of a letter"],
 )

@@ -16,7 +16,8 @@ from deadletters.models import (
     RunState,
 )
 from deadletters.queries import runs as reading
-from deadletters.recovery import freezing, runs, stepping, sweeping
+from deadletters.recovery import freezing, runs, standings, stepping, sweeping
+from deadletters.recovery.standings import Counts
 from deadletters.recovery.stepping import step
 from deadletters.store.audit import Actor
 from deadletters.store.recovery import Sent
@@ -398,10 +399,10 @@ def test_a_run_that_cannot_be_stepped_does_not_keep_the_others(shop, olga, monke
         runs.start(user=olga, run_id=run_id, plan=AT_ONCE)
     go_on = stepping._go_on
 
-    def fail(run, plan):
+    def fail(run, plan, counts):
         if run.run_id == broken:
             raise RuntimeError("not today")
-        return go_on(run, plan)
+        return go_on(run, plan, counts)
 
     monkeypatch.setattr(stepping, "_go_on", fail)
     step(5)
@@ -467,3 +468,31 @@ def test_a_letter_whose_row_cannot_be_restored_does_not_keep_the_others(shop, ol
     assert reading.whys(run_id) == [("skipped", "its row cannot be restored as it is stored", 1)]
     assert recover(dead_letter_id=letter.pk, user=olga).sent is Sent.BROKEN
     assert DeadLetter.objects.get(pk=letter.pk).recovery_status == 0
+
+
+def test_a_run_is_not_counted_for_each_batch_that_it_sends(shop, olga, monkeypatch):
+    dead(12)
+    begun(olga)
+    monkeypatch.setattr(stepping, "STEP_ITEMS", 2)
+    monkeypatch.setattr(standings, "FRESH_SECONDS", 1000)
+    counted = []
+    count = Counts.count
+    monkeypatch.setattr(Counts, "count", lambda counts, run: counted.append(1) or count(counts, run))
+
+    step(60)
+
+    assert RecoveryItem.objects.filter(state="sent").count() == 12
+    assert len(counted) == 2
+
+
+def test_what_another_stepper_sent_is_counted_before_more_is_sent(shop, olga, monkeypatch):
+    dead(6)
+    run_id = begun(olga, plan=Plan(canary=0, in_flight=4))
+    monkeypatch.setattr(stepping, "STEP_ITEMS", 2)
+    monkeypatch.setattr(standings, "FRESH_SECONDS", 1000)
+    mine, others = Counts(), Counts()
+
+    for counts in (mine, mine, others, mine, others):
+        stepping._step_next(set(), counts)
+
+    assert totals(run_id) == {"sent": 4, "waiting": 2}

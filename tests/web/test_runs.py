@@ -144,7 +144,7 @@ def test_a_ready_run_shows_what_would_be_sent_and_a_plan_filled_as_usual(page):
 
 
 def test_above_a_hundred_letters_the_number_that_the_button_names_is_typed(page, monkeypatch):
-    monkeypatch.setattr("deadletters.views.runs.CONFIRM_ABOVE", 1)
+    monkeypatch.setattr("deadletters.recovery.runs.CONFIRM_ABOVE", 1)
     run = a_run([a_letter() for _ in range(3)], states=[ItemState.SKIPPED])
 
     content = text_of(page.get(address("run", run)))
