@@ -2,12 +2,15 @@
 
 import uuid
 
+import psycopg
 import pytest
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
 from deadletters.models import DeadLetter, DeadLetterDeath
 from queues import NewMessage, send, send_many
+from queues.models import InboxMessage
 from tests.db.conftest import INSTANCE, at_once, move_by_hand
+from tests.worker.conftest import database_url
 
 
 @pytest.mark.django_db
@@ -80,6 +83,29 @@ def test_two_movers_of_one_row_make_one_letter_and_the_loser_gets_null():
     letter = DeadLetter.objects.get()
     assert sorted(answers, key=str) == sorted([letter.dead_letter_id, None], key=str)
     assert DeadLetterDeath.objects.count() == 1
+
+
+@transaction.atomic
+def within_50_ms(action):
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = 50")
+    action()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_move_that_is_cancelled_while_its_row_is_locked_leaves_the_row_and_no_letter():
+    """The delete waits for a lock until the statement's time is up: never both, never neither."""
+    message_id = send("test.Any", {}).message_id
+    with psycopg.connect(database_url()) as other:
+        other.execute("SELECT 1 FROM wh_inbox FOR UPDATE")
+        with pytest.raises(OperationalError, match="statement timeout"):
+            within_50_ms(lambda: move_by_hand(message_id))
+        other.rollback()
+
+    assert InboxMessage.objects.count() == 1
+    assert not DeadLetter.objects.exists()
+    assert not DeadLetterDeath.objects.exists()
+    assert move_by_hand(message_id) == DeadLetter.objects.get().pk
 
 
 @pytest.mark.django_db
