@@ -22,6 +22,7 @@ class Migration(migrations.Migration):
                 DROP FUNCTION recovery_skip_words(text, wh_dead_letters);
                 DROP FUNCTION end_recovery_items(jsonb, timestamptz, boolean);
                 DROP FUNCTION promote_items(uuid[]);
+                DROP FUNCTION dead_letter_position(wh_dead_letters);
             ''',
         ),
     ]

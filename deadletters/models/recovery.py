@@ -4,7 +4,9 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.db.models.lookups import Exact
 
+from queues.models.fields import in_calendar
 from queues.words.outcomes import Cause, FailureReason
 
 
@@ -99,6 +101,11 @@ class RunState(models.TextChoices):
     FINISHED = "finished", "Finished"
 
 
+def _is_object(column: str) -> Q:
+    kind = models.Func(models.F(column), function="jsonb_typeof", output_field=models.TextField())
+    return Q(Exact(kind, models.Value("object")))
+
+
 class RecoveryRun(models.Model):
     """One recovery of more than one letter: its frozen scope, its plan and its progress.
 
@@ -144,6 +151,24 @@ class RecoveryRun(models.Model):
             models.CheckConstraint(
                 name="recovery_runs_ended_has_time",
                 condition=~Q(state__in=[RunState.STOPPED, RunState.FINISHED]) | Q(finished_at__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="recovery_runs_words_known", condition=Q(state__in=RunState.values, kind__in=RunKind.values)
+            ),
+            models.CheckConstraint(
+                name="recovery_runs_times_in_calendar",
+                condition=in_calendar(
+                    "created_at",
+                    "starts_at",
+                    "frozen_at",
+                    "started_at",
+                    "finished_at",
+                    "stepped_at",
+                    "rate_refilled_at",
+                ),
+            ),
+            models.CheckConstraint(
+                name="recovery_runs_asked_for_as_objects", condition=_is_object("scope") & _is_object("plan")
             ),
             # One replay of a group on a build, however many workers report it.
             models.UniqueConstraint(
@@ -215,6 +240,11 @@ class RecoveryItem(models.Model):
             # A letter is in flight for one run at most.
             models.UniqueConstraint(
                 name="recovery_items_one_in_flight", fields=["dead_letter_id"], condition=Q(state=ItemState.SENT)
+            ),
+            models.CheckConstraint(name="recovery_items_state_known", condition=Q(state__in=ItemState.values)),
+            models.CheckConstraint(
+                name="recovery_items_times_in_calendar",
+                condition=in_calendar("sent_at", "deadline_at", "delayed_until", "ended_at"),
             ),
             models.CheckConstraint(
                 name="recovery_items_sent_has_times",

@@ -14,7 +14,7 @@ from deadletters.queries import letters
 from deadletters.queries.replays import replayable
 from deadletters.store import runs as writing
 from deadletters.words.errors import BadFilter, BadScope
-from deadletters.words.scopes import Letters, Matching, Replay, Scope, scope_of
+from deadletters.words.scopes import MAX_PICKED, Letters, Matching, Replay, Scope, scope_of
 
 MAX_ITEMS = 1_000_000
 """Letters that one run may bring back."""
@@ -24,7 +24,7 @@ FREEZE_SECONDS = 120
 _FREEZE = """
 WITH letters AS MATERIALIZED (
     SELECT l.dead_letter_id, l.stream_id, l.life, l.row_version, l.recovery_status AS status, l.error_fingerprint,
-           l.error_fingerprint_version, l.dead_lettered_at, (l.source_row ->> 'position')::bigint AS position
+           l.error_fingerprint_version, l.dead_lettered_at, dead_letter_position(l) AS position
       FROM wh_dead_letters l
      WHERE l.superseded_by IS NULL AND l.dead_letter_id IN ({chosen})
      LIMIT %s
@@ -44,6 +44,17 @@ SELECT gen_random_uuid(), %s, l.dead_letter_id,
   FROM letters l
 """
 
+_MISSING = """
+INSERT INTO recovery_items (item_id, run_id, dead_letter_id, place, state, life, row_version, ended_at, why)
+SELECT gen_random_uuid(), r.run_id, p.id, %s + row_number() OVER (ORDER BY p.id), 'skipped', 0, 0, now(),
+       recovery_skip_words(CASE WHEN l.dead_letter_id IS NULL THEN 'gone' ELSE 'superseded' END, l)
+  FROM recovery_runs r
+ CROSS JOIN (SELECT DISTINCT unnest(%s::uuid[]) AS id) p
+  LEFT JOIN wh_dead_letters l ON l.dead_letter_id = p.id
+ WHERE r.run_id = %s
+   AND NOT EXISTS (SELECT FROM recovery_items i WHERE i.run_id = r.run_id AND i.dead_letter_id = p.id)
+"""
+
 
 def freeze(run: RecoveryRun) -> bool:
     """Write the items of a run that the caller has locked, in one statement: what matches at one moment.
@@ -53,7 +64,9 @@ def freeze(run: RecoveryRun) -> bool:
     """
     try:
         with transaction.atomic():
-            count = _insert(run.run_id, _chosen(scope_of(run.scope)))
+            scope = scope_of(run.scope)
+            count = _insert(run.run_id, _chosen(scope))
+            count += _insert_missing(run.run_id, scope.ids) if isinstance(scope, Letters) else 0
     except (BadScope, BadFilter, ValueError) as exc:
         writing.end(run.run_id, RunState.STOPPED, f"its scope is not understood: {exc}")
     except OperationalError as exc:
@@ -85,6 +98,14 @@ def _insert(run_id: UUID, parts: Sequence[QuerySet[DeadLetter]]) -> int:
         cursor.execute(statement, [*arguments, MAX_ITEMS + 1, run_id])
         count: int = cursor.rowcount
         cursor.execute("SET LOCAL statement_timeout TO DEFAULT")
+        return count
+
+
+def _insert_missing(run_id: UUID, ids: Sequence[UUID]) -> int:
+    """Account for picked letters that are not there any more, or whose place another took: they end as skipped."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MISSING, [MAX_PICKED, list(ids), run_id])
+        count: int = cursor.rowcount
         return count
 
 

@@ -23,6 +23,7 @@ from deadletters.words import access
 from deadletters.words.errors import BadChange, BadPlan, NoSuchRun, StaleChange
 from deadletters.words.plans import Plan
 from deadletters.words.scopes import Letters, Matching, Scope
+from queues.words.text import storable
 
 CONFIRM_ABOVE = 100
 """Letters above which their number must be said to start a run."""
@@ -43,7 +44,9 @@ def prepare(*, user: Any, scope: Scope, reason: str = "", group_id: UUID | None 
     """
     by = actor(user, access.RECOVER)
     run = _make(kind=RunKind.PERSON, scope=scope, plan=Plan(), by=by, reason=reason, group_id=group_id or _group(scope))
-    audit.record(actor=by, action="run_prepare", run_id=run.run_id, group_id=run.group_id, after=scope.as_json())
+    audit.record(
+        actor=by, action="run_prepare", run_id=run.run_id, group_id=run.group_id, after=scope.as_json(), reason=reason
+    )
     if _is_small(scope):
         step_run(run.run_id)
     else:
@@ -100,7 +103,7 @@ def _make(*, kind: RunKind, scope: Scope, plan: Plan, by: Actor, reason: str, **
         plan=plan.as_json(),
         actor=by.name,
         actor_id=by.id,
-        reason=reason[:MAX_REASON],
+        reason=storable(reason)[:MAX_REASON],
         **columns,
     )
 
@@ -125,7 +128,7 @@ def start(
         raise BadPlan("count", f"must be the number of letters to send, {to_send:,}")
     if count is None and to_send > CONFIRM_ABOVE:
         raise BadPlan("count", f"must be said above {CONFIRM_ABOVE} letters")
-    reason = reason[:MAX_REASON] or run.reason
+    reason = storable(reason)[:MAX_REASON] or run.reason
     writing.change(run_id, plan=plan.as_json(), starts_at=plan.starts_at or Now(), reason=reason)
     _note(by, run, "run_start", {"plan": plan.as_json(), "letters": to_send}, reason)
 

@@ -1,6 +1,12 @@
 -- The items of recovery runs: what is sent, what it came to, what follows.
 -- The LIMITs make the planner look each item up by its key: of a run that was just frozen it knows nothing.
 
+-- The place in its stream of the message that a letter holds; NULL when nobody knows, whatever a foreign writer stored.
+CREATE FUNCTION dead_letter_position(p_letter wh_dead_letters) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN p_letter.source_row ->> 'position' ~ '^-?[0-9]{1,18}$'
+                THEN (p_letter.source_row ->> 'position')::bigint END
+$$;
+
 -- Makes the next waiting item of each of these items' streams the one that may be sent in its run.
 CREATE FUNCTION promote_items(p_items uuid[]) RETURNS void LANGUAGE sql AS $$
     UPDATE recovery_items n SET is_next = true
@@ -131,7 +137,8 @@ BEGIN
     UPDATE recovery_items i
        SET delayed_until = p_now + d.due_in_ms * interval '1 ms',
            deadline_at = p_now + d.due_in_ms * interval '1 ms'
-                         + coalesce((r.plan ->> 'deadline_seconds')::numeric, 3600) * interval '1 s'
+                         + CASE WHEN r.plan ->> 'deadline_seconds' ~ '^[0-9]{1,9}$'
+                                THEN (r.plan ->> 'deadline_seconds')::integer ELSE 3600 END * interval '1 s'
       FROM jsonb_to_recordset(p_delays) AS d(dead_letter_id uuid, due_in_ms bigint), recovery_runs r
      WHERE i.dead_letter_id = d.dead_letter_id AND i.state = 'sent' AND r.run_id = i.run_id;
     GET DIAGNOSTICS v_delayed = ROW_COUNT;

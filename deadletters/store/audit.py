@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from deadletters.models import OperatorAction
+from queues.words.text import storable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,5 +40,5 @@ def record(
         message_id=message_id,
         before=before,
         after=after,
-        reason=reason,
+        reason=storable(reason),
     )

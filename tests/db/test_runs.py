@@ -455,21 +455,6 @@ def test_a_group_of_several_fingerprints_is_one_run_in_the_order_of_its_streams(
     assert [(item.place, item.is_next) for item in items] == [(1, True), (2, False), (3, False), (4, False)]
 
 
-@pytest.mark.parametrize("stored", ['"text"', '{"status": "high"}', '{"life": 7, "max_attempts": 0}', "[]", "7"])
-def test_a_letter_whose_row_cannot_be_restored_does_not_keep_the_others(shop, olga, sql, stored):
-    dead(4)
-    shop.mend()
-    letter = DeadLetter.objects.first()
-    sql("UPDATE wh_dead_letters SET source_row = %s WHERE dead_letter_id = %s", stored, letter.pk)
-    run_id = begun(olga)
-    to_the_end(run_id)
-
-    assert totals(run_id) == {"recovered": 3, "skipped": 1}
-    assert reading.whys(run_id) == [("skipped", "its row cannot be restored as it is stored", 1)]
-    assert recover(dead_letter_id=letter.pk, user=olga).sent is Sent.BROKEN
-    assert DeadLetter.objects.get(pk=letter.pk).recovery_status == 0
-
-
 def test_a_run_is_not_counted_for_each_batch_that_it_sends(shop, olga, monkeypatch):
     dead(12)
     begun(olga)

@@ -68,7 +68,7 @@ def test_a_wakeup_of_a_rolled_back_savepoint_does_not_count_as_sent(woken):
         transaction.atomic(fails)()
     wakeups.wake("wh_inbox")
 
-    assert len([entry for entry in connection.run_on_commit if entry[1].args == ("wh_inbox",)]) == 1
+    assert len([entry for entry in connection.run_on_commit if entry[1].args[0].args == ("wh_inbox",)]) == 1
 
 
 @pytest.mark.django_db

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from deadletters.management.verbs import deciding, editing, reading, recovering, runs, ticking, triaging
 from deadletters.management.verbs.calls import FINE, NOT_ALL, WRONG_USE, Call
@@ -40,6 +41,8 @@ class Command(BaseCommand):
             raise CommandError("Somebody changed it meanwhile. Nothing was done.", returncode=NOT_ALL) from exc
         except PermissionDenied as exc:
             raise CommandError(f"{call.user.get_username()} lacks the right “{exc}”.", returncode=NOT_ALL) from exc
+        except OperationalError as exc:
+            raise CommandError(f"The database did not do it: {exc}", returncode=NOT_ALL) from exc
         except DeadLettersError as exc:
             raise CommandError(_said(exc), returncode=NOT_ALL) from exc
         if code != FINE:
