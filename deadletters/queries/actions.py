@@ -53,6 +53,8 @@ def _of_runs(action: str, after: Mapping[str, Any]) -> str:
     letters, not_sent = after.get("letters"), after.get("not_sent")
     plan = after.get("plan")
     canary = plan.get("canary") if isinstance(plan, Mapping) else None
+    if isinstance(canary, int) and isinstance(letters, int):
+        canary = min(canary, letters)
     return {
         "run_prepare": "Prepared it",
         "run_start": f"Started it{_some(letters, 'letters')}{_some(canary, 'first')}",

@@ -10,7 +10,15 @@ from django.db import connection
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Left
 
-from deadletters.models import DeadLetter, DeadLetterSubject, FailureGroup, GroupFingerprint, Note, RecoveryStatus
+from deadletters.models import (
+    DeadLetter,
+    DeadLetterSubject,
+    FailureGroup,
+    GroupAlias,
+    GroupFingerprint,
+    Note,
+    RecoveryStatus,
+)
 from deadletters.queries import counts
 from deadletters.queries.counts import Count, Deaths, Fingerprint
 from deadletters.words.errors import NoSuchGroup
@@ -120,6 +128,20 @@ def with_fingerprint(fingerprint: str, version: int | None = None) -> FailureGro
         known = known.filter(version=version)
     found = known.order_by("-version").first()
     return found.group if found else None
+
+
+def with_fingerprints(fingerprints: Iterable[str]) -> Mapping[str, FailureGroup]:
+    """Return the groups of fingerprints, each in its newest version; one that is not folded is missing."""
+    known = GroupFingerprint.objects.filter(fingerprint__in=list(fingerprints)).select_related("group")
+    return {each.fingerprint: each.group for each in known.order_by("version")}
+
+
+def named(group_ids: Iterable[UUID]) -> Mapping[UUID, FailureGroup]:
+    """Return groups by the ids that they are asked for by, those of merged ones too; an unknown one is missing."""
+    wanted = set(group_ids)
+    found = FailureGroup.objects.in_bulk(wanted)
+    merged = GroupAlias.objects.filter(alias__in=wanted - set(found)).select_related("group")
+    return {**found, **{each.alias: each.group for each in merged}}
 
 
 def of_letter(letter: DeadLetter) -> FailureGroup | None:

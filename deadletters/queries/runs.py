@@ -1,5 +1,6 @@
 """Reads of recovery runs: their list, one of them, what its letters came to."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -7,25 +8,31 @@ from uuid import UUID
 from django.db.models import Count, Exists, F, Func, Min, OuterRef, Q, QuerySet, TextField, Value
 from django.utils import timezone
 
-from deadletters.models import ItemState, RecoveryItem, RecoveryRun
-from deadletters.queries import letters
-from deadletters.words.errors import BadFilter, BadScope, NoSuchRun
+from deadletters.models import DeadLetter, FailureGroup, ItemState, RecoveryItem, RecoveryRun
+from deadletters.queries import groups, letters
+from deadletters.words.errors import BadFilter, BadPlan, BadScope, NoSuchRun
 from deadletters.words.filters import Cursor, ItemFilter, PlaceCursor, RunFilter
+from deadletters.words.plans import Plan
 from deadletters.words.scopes import Matching, scope_of
+from queues.words.redaction import mask_text
 
 COUNT_CAP = 10_000
 RUNS_OF_LETTER = 20
 MAX_WHYS = 50
+MAX_FAULTS = 10
+FAILED_SAMPLE = 1_000
+"""How many of a run's letters that failed, those sent last, are asked of what."""
 
 _WHEN = " at [0-9-]{10} [0-9:]{8} UTC$"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One run of the list with its letters by state."""
+    """One run of the list with its letters by state, and the group that it is of, if that is known."""
 
     run: RecoveryRun
     totals: Mapping[str, int]
+    group: FailureGroup | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +59,12 @@ def page(filters: RunFilter) -> Page:
     found = list(newest[: filters.size + 1])
     shown = found[: filters.size]
     totals = totals_of([run.run_id for run in shown])
+    known = groups.named(run.group_id for run in shown if run.group_id)
     return Page(
-        rows=[Row(run=run, totals=totals[run.run_id]) for run in shown],
+        rows=[
+            Row(run=run, totals=totals[run.run_id], group=known.get(run.group_id) if run.group_id else None)
+            for run in shown
+        ],
         total=matching.values("pk")[: COUNT_CAP + 1].count(),
         next=Cursor(at=shown[-1].created_at, id=shown[-1].run_id) if len(found) > filters.size else None,
     )
@@ -65,6 +76,14 @@ def get(run_id: UUID) -> RecoveryRun:
     if run is None:
         raise NoSuchRun(str(run_id))
     return run
+
+
+def plan_of(run: RecoveryRun) -> Plan | None:
+    """Return the plan of a run; None for one that another version of this program wrote and this one cannot read."""
+    try:
+        return Plan.from_json(run.plan)
+    except BadPlan:
+        return None
 
 
 def to_send(run_id: UUID) -> int:
@@ -96,6 +115,24 @@ def whys(run_id: UUID) -> Sequence[tuple[str, str, int]]:
     counted = said.values_list("state", "reason").annotate(n=Count("*"), whole=Min("why"))
     found = counted.order_by("-n", "state", "reason")[:MAX_WHYS]
     return [(state, whole if n == 1 else reason, n) for state, reason, n, whole in found]
+
+
+def faults(run_id: UUID) -> Sequence[tuple[str, str, int]]:
+    """Return what letters that failed died of, as far as they are kept: (state, error line, how many), masked.
+
+    At most MAX_FAULTS, the most frequent first, of the FAILED_SAMPLE letters that were sent last.
+    """
+    failed, shown = (ItemState.FAILED_AGAIN, ItemState.FAILED_DIFFERENTLY), ("dead_letter_id", "state", "place")
+    again, differently = (
+        RecoveryItem.objects.filter(run=run_id, state=state).order_by("-place").values_list(*shown)[:FAILED_SAMPLE]
+        for state in failed
+    )
+    newest = again.union(differently, all=True).order_by("-place")[:FAILED_SAMPLE]
+    states = {letter_id: state for letter_id, state, _ in newest}
+    lines = DeadLetter.objects.filter(pk__in=list(states)).exclude(error_line=None)
+    counted = Counter((states[pk], mask_text(line or "")) for pk, line in lines.values_list("pk", "error_line"))
+    most = sorted(counted.items(), key=lambda found: (-found[1], found[0]))[:MAX_FAULTS]
+    return [(state, line, n) for (state, line), n in most]
 
 
 def items(run_id: UUID, filters: ItemFilter) -> Items:

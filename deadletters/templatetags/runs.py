@@ -4,15 +4,26 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
-from deadletters.models import RecoveryRun, RunKind
-from deadletters.templatetags.deadletters import icon
+from deadletters.models import FailureGroup, RecoveryRun, RunKind
+from deadletters.templatetags.deadletters import MAX_NAME, group_title, icon
+from deadletters.templatetags.deadletters import name as name_for_people
 from deadletters.words.progress import NAMES, Meter, span_words
 from deadletters.words.progress import meter as draw_meter
+from queues.words.redaction import mask_text
+from queues.words.text import cut, visible
 
 register = template.Library()
+
+MAX_TITLE = 120
+"""Characters of a group's title inside other words."""
+
+MAX_CHIP = 60
+"""Characters of a name in a chip."""
 
 ICONS = {
     "recovered": "state-recovered",
@@ -84,9 +95,39 @@ def took(run: RecoveryRun, now: datetime) -> str:
 
 
 @register.filter
+def run_title(run: RecoveryRun, group: FailureGroup | None) -> str:
+    """Say what a run is asked to bring back, with the title of its group where that is known, else its id."""
+    words = mask_text(run.scope_words)
+    if not group or run.group_id is None:
+        return visible(cut(words, MAX_NAME))
+    title = f"“{_short(group_title(group), MAX_TITLE)}”"
+    return visible(cut(words.replace(str(run.group_id), title), MAX_NAME))
+
+
+@register.simple_tag
+def fault(name: str, known: Mapping[str, FailureGroup]) -> SafeString:
+    """Render what a risk was found by: the fingerprint of a known group as a link to it, else a chip."""
+    group = known.get(name) if known else None
+    if group is None:
+        return format_html('<bdi class="chip">{}</bdi>', _short(name_for_people(name), MAX_CHIP))
+    address = reverse("deadletters:group", args=[group.group_id])
+    return format_html('<a class="chip" href="{}">{}</a>', address, _short(group_title(group), MAX_TITLE))
+
+
+@register.filter
 def span(seconds: float) -> str:
     """Say a time in one unit."""
     return span_words(seconds)
+
+
+def _short(text: str, limit: int) -> str:
+    return Truncator(text).chars(limit)
+
+
+@register.filter
+def at_most(typed: str, most: int) -> str:
+    """Return a number that was typed, or the most that it can come to; what is no number stays as it is."""
+    return str(most) if typed.isascii() and typed.isdigit() and int(typed[:18]) > most else typed
 
 
 @register.filter

@@ -14,12 +14,12 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh, push_url
 
 from deadletters import triage
-from deadletters.models import RecoveryRun, RunState
-from deadletters.queries import letters, runs, timeline
+from deadletters.models import FailureGroup, RecoveryRun, RunKind, RunState
+from deadletters.queries import groups, letters, runs, timeline
 from deadletters.queries.previews import bounded
 from deadletters.recovery import runs as service
 from deadletters.recovery import schedule
-from deadletters.recovery.preview import preview
+from deadletters.recovery.preview import Preview, preview
 from deadletters.views import planforms, shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of
@@ -29,10 +29,14 @@ from deadletters.words.filters import ITEM_STATES, RUN_KINDS, RUN_STATES, ItemFi
 from deadletters.words.filters.listfilter import uuid_of
 from deadletters.words.plans import Plan
 from deadletters.words.progress import Progress
-from deadletters.words.scopes import Letters, Matching, Scope
+from deadletters.words.scopes import Letters, Matching, Scope, scope_of
+from queues import instances
 
 INLINE = 2_000
 """Letters of a run up to which its preview is part of the page; above it comes after it."""
+
+MAX_RISK_NAMES = 5
+"""Names that a finding shows."""
 
 DONE = {"pause": "Paused.", "resume": "Resumed.", "stop": "Stopped: nothing more is sent."}
 
@@ -129,7 +133,9 @@ def run_preview(request: HttpRequest, run_id: UUID) -> HttpResponse:
         return _no_such_run(request)
     shown = preview(run_id)
     if wants_fragment(request):
-        return _render(request, "_preview.html", {"run": found, "preview": shown, "now": shown.now})
+        return _render(
+            request, "_preview.html", {"run": found, "preview": shown, "faulty": _faulty(shown), "now": shown.now}
+        )
     return _page(request, found, preview=shown)
 
 
@@ -189,7 +195,7 @@ def _live(request: HttpRequest, context: dict[str, Any], *, status: int = 200) -
     """Return the changed regions; why letters ended only once the run has, since it is counted over all of them."""
     run = context["run"]
     if run.state in (RunState.STOPPED, RunState.FINISHED):
-        context["whys"] = runs.whys(run.run_id)
+        context |= _whys(run)
     return _render(request, "_live.html", context, status=status)
 
 
@@ -223,35 +229,40 @@ def _page(request: HttpRequest, found: RecoveryRun, *, status: int = 200, **more
     filters = more.get("filters") or ItemFilter()
     context = {**_context(request, found), **_items(found, filters), **more}
     context["newcomers"] = bounded(lambda: runs.newcomers(found)) if found.frozen_at else 0
-    context["whys"] = runs.whys(found.run_id)
+    context |= _whys(found)
     if context["stage"] == "wizard" and "preview" not in more and (found.frozen_count or 0) <= INLINE:
         context["preview"] = preview(found.run_id)
+    if "preview" in context:
+        context["faulty"] = _faulty(context["preview"])
     return _render(request, "run.html", context, status=status)
 
 
 def _context(request: HttpRequest, found: RecoveryRun) -> dict[str, Any]:
-    now, plan = timezone.now(), _plan(found)
+    now, plan = timezone.now(), runs.plan_of(found)
     counts = runs.totals(found.run_id)
     progress = Progress(
         state="starting" if found.state == RunState.READY and found.starts_at else found.state,
         counts=counts,
         wave=found.wave,
-        canary=plan.canary,
+        canary=plan.canary if plan else 0,
         stop_reason=found.stop_reason,
     )
     elapsed = (now - found.started_at).total_seconds() if found.started_at else 0
+    awaited = _awaited(found, progress)
     return {
         "run": found,
+        "group": groups.named([found.group_id]).get(found.group_id) if found.group_id else None,
         "plan": plan,
         "counts": counts,
         "progress": progress,
         "stage": _stage(found),
-        "left": progress.seconds_left(rate=plan.rate, elapsed=elapsed),
-        "form": planforms.form_of(plan),
+        "awaited": awaited,
+        "left": None if awaited else progress.seconds_left(rate=plan.rate if plan else None, elapsed=elapsed),
+        "form": planforms.form_of(plan or Plan()),
         "confirm_above": service.CONFIRM_ABOVE,
         "timeline": timeline.of_run(found.run_id),
         "timeline_title": _("What was done"),
-        "seen": ".".join(map(str, (found.state, found.wave, found.row_version, *counts.values()))),
+        "seen": ".".join(map(str, (found.state, found.wave, found.row_version, int(bool(awaited)), *counts.values()))),
         "again": _again(found),
         "commands": shell.of_run(request, found),
         "may_recover": request.user.has_perm(access.RECOVER),
@@ -265,23 +276,32 @@ def _stage(found: RecoveryRun) -> str:
     return "wizard" if found.state == RunState.READY and found.starts_at is None else "progress"
 
 
-def _plan(found: RecoveryRun) -> Plan:
-    """Return the plan of a run; of one that another version of this program wrote, what is usual."""
-    try:
-        return Plan.from_json(found.plan)
-    except BadPlan:
-        return Plan()
+def _whys(found: RecoveryRun) -> dict[str, Any]:
+    return {"whys": runs.whys(found.run_id), "faults": runs.faults(found.run_id)}
+
+
+def _faulty(shown: Preview) -> Mapping[str, FailureGroup]:
+    """Return the groups of the fingerprints that a preview names."""
+    return groups.with_fingerprints(
+        name for risk in shown.risks if risk.key == "failing_now" for name in risk.names[:MAX_RISK_NAMES]
+    )
+
+
+def _awaited(found: RecoveryRun, progress: Progress) -> str:
+    """Return the build that a replay's letters wait for, since no live worker runs it; empty when nothing waits so."""
+    if found.kind != RunKind.REPLAY or not found.generation or not progress.waiting + progress.unanswered:
+        return ""
+    is_live = any(build.name == found.generation for build in instances.live_builds())
+    return "" if is_live else found.generation
 
 
 def _again(found: RecoveryRun) -> str:
     """Return the filter that a run was asked for, to ask for it again with what came since; empty for another scope."""
-    parameters = found.scope.get("filter") if isinstance(found.scope, dict) else None
-    if not isinstance(parameters, dict):
-        return ""
     try:
-        return LetterFilter.parse(parameters).query()
-    except BadFilter:
+        scope = scope_of(found.scope)
+    except (BadScope, BadFilter):
         return ""
+    return scope.filters.query() if isinstance(scope, Matching) else ""
 
 
 def _items(found: RecoveryRun, filters: ItemFilter) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 from django_htmx.http import push_url
 
 from deadletters.queries import subjects
+from deadletters.views import shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of
 from deadletters.words import access
@@ -50,8 +51,10 @@ def subject(request: HttpRequest) -> HttpResponse:
     except BadFilter as exc:
         return _render(request, "missing.html", {"error": str(exc)}, status=400)
     found = subjects.get(kind, identity, after)
-    context = {"subject": found, "after": after, "filters": _list_of(kind, identity), "now": timezone.now()}
-    return _render(request, "subject.html", context | {"timeline": found.deaths})
+    filters = _list_of(kind, identity)
+    context = {"subject": found, "after": after, "filters": filters, "now": timezone.now(), "timeline": found.deaths}
+    commands = shell.of_list(request, filters) if filters else ()
+    return _render(request, "subject.html", {**context, "commands": commands})
 
 
 def _is_name(text: str) -> bool:

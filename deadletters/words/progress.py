@@ -100,9 +100,14 @@ class Progress:
         if self.state in ENDED:
             return self._end()
         if self.stop_reason:
-            return f"Ends, {self.stop_reason}: {self.waiting:,} that are not sent stay dead letters"
+            return f"Ends, {self.stop_reason}{self._kept()}"
         said = self._wave()
         return f"Paused. {said}" if self.state == "paused" else said
+
+    def _kept(self) -> str:
+        if not self.waiting:
+            return ""
+        return f": {self.waiting:,} not sent {'stays' if self.waiting == 1 else 'stay'} dead"
 
     def _wave(self) -> str:
         if self.wave == 0 and self.canary:

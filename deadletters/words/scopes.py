@@ -66,9 +66,16 @@ def scope_of(values: Mapping[str, Any]) -> Scope:
     """Read what `as_json` wrote; raises BadScope, and BadFilter for a filter that is not understood any more."""
     match values:
         case {"letters": [*ids]}:
-            return Letters(ids=[UUID(str(each)) for each in ids])
+            return Letters(ids=[_id(each) for each in ids])
         case {"filter": {**parameters}}:
             return Matching(filters=LetterFilter.parse({str(name): str(value) for name, value in parameters.items()}))
         case {"replay": {"group": group, "build": build}}:
-            return Replay(group_id=UUID(str(group)), build=str(build))
+            return Replay(group_id=_id(group), build=str(build))
     raise BadScope("This is no scope of a run.")
+
+
+def _id(value: object) -> UUID:
+    try:
+        return UUID(str(value))
+    except ValueError:
+        raise BadScope("This is no scope of a run: an id is none.") from None

@@ -150,3 +150,13 @@ def test_options_that_are_off_are_left_out_and_words_are_quoted():
     line = command_for("runs stop", "id", why="it's $HOME", json=False, count=None, wait=True)
 
     assert line == "python manage.py dead_letters runs stop id '--why=it'\"'\"'s $HOME' --wait"
+
+
+def test_the_letters_about_a_subject_are_read_and_recovered_by_its_commands(page):
+    wanted = a_letter(subjects=[("order", "it's 42")])
+    a_letter(subjects=[("order", "43")])
+    commands = told(page, f"{reverse('deadletters:subject')}?type=order&id=it%27s+42")
+
+    assert [row["dead_letter_id"] for row in objects(run(*the(commands, "list"), "--json"))] == [str(wanted.pk)]
+    assert run(*the(commands, "recover"), "--yes").code == 0
+    assert RecoveryRun.objects.get().frozen_count == 1

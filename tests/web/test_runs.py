@@ -218,7 +218,7 @@ def test_a_run_that_is_being_stopped_is_not_stopped_again(page):
     run = a_run([a_letter()], state=RunState.RUNNING, started_at=NOON, stop_reason="stopped by vera")
 
     content = text_of(page.get(address("run", run)))
-    assert "Ends, stopped by vera: 1 that are not sent stay dead letters" in content
+    assert "Ends, stopped by vera: 1 not sent stays dead" in content
     assert 'value="stop"' not in content
 
 

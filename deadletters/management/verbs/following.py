@@ -9,7 +9,6 @@ from deadletters.management.verbs.calls import FINE, NOT_ALL, Call
 from deadletters.models import RecoveryRun, RecoveryStatus, RunState
 from deadletters.queries import letters
 from deadletters.queries import runs as reading
-from deadletters.words.plans import Plan
 from deadletters.words.progress import NAMES, SHOWN, Progress
 
 POLL_SECONDS = 1.0
@@ -70,7 +69,8 @@ def tell(call: Call, run_id: UUID) -> None:
 def progress(found: RecoveryRun, totals: Mapping[str, int]) -> Progress:
     """Return how far a run is."""
     state = "starting" if found.state == RunState.READY and found.starts_at else found.state
-    canary = Plan.from_json(found.plan).canary
+    plan = reading.plan_of(found)
+    canary = plan.canary if plan else 0
     return Progress(state=state, counts=totals, wave=found.wave, canary=canary, stop_reason=found.stop_reason)
 
 

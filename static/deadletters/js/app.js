@@ -109,7 +109,8 @@ document.addEventListener("change", (event) => {
 // What a button says of a field follows the field; a form that begins something is sent once.
 document.addEventListener("input", (event) => {
   for (const place of document.querySelectorAll(`[data-mirror="${event.target.name}"]`)) {
-    place.textContent = event.target.value.trim() || "0";
+    const typed = event.target.value.trim() || "0";
+    place.textContent = Number(typed) > Number(place.dataset.most ?? Infinity) ? place.dataset.most : typed;
   }
 });
 

@@ -61,7 +61,11 @@ def test_one_failure_of_a_hundred_thousand_is_seen() -> None:
         (Progress(state="starting", counts={"waiting": 7}), "Starts: 7 to send"),
         (
             Progress(state="running", counts={"waiting": 7}, stop_reason="stopped by olga"),
-            "Ends, stopped by olga: 7 that are not sent stay dead letters",
+            "Ends, stopped by olga: 7 not sent stay dead",
+        ),
+        (
+            Progress(state="running", counts={"failed_again": 3}, stop_reason="stopped itself: 3 of 3 failed"),
+            "Ends, stopped itself: 3 of 3 failed",
         ),
         (Progress(state="stopped", counts={}), "Stopped"),
         (Progress(state="finished", counts={}, stop_reason="no letter matches"), "Finished: no letter matches"),
