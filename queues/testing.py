@@ -86,24 +86,34 @@ def react(
     handler = registry.get(reaction_type(message_type))
     if handler is None or handler.reacts_to is None:
         raise NoHandler(f"nothing reacts to deaths of {message_type}")
-    encoded = encode_payload(payload, limits=conf().payload_limits())
-    body = Content(
-        event_data=encoded.json, metadata=json.dumps({"headers": dict(headers or {})}), envelope_raw=encoded.raw
-    )
     told = {
+        **_a_death(message_type),
+        "cause": str(cause),
+        "reason": int(reason),
+        "deaths": deaths,
+        "failure": None if failure is None else {"text": failure.text, **(failure.structure() or {})},
+    }
+    message = _message(handler, INBOX, handler.type, told, attempts=attempts, delays=delays)
+    body = _content(payload, headers or {})
+    return handler.function(dead_letter_of(message, read=lambda _: body, limits=conf().payload_limits()))
+
+
+def _a_death(message_type: str) -> dict[str, Any]:
+    """Return what a reaction is told about any message of the type that died at its first attempt."""
+    return {
         "dead_letter_id": str(uuid7()),
         "source": INBOX,
         "message_id": str(uuid7()),
         "type": message_type,
-        "cause": str(cause),
-        "reason": int(reason),
         "attempts": 1,
-        "deaths": deaths,
         "generation": conf().generation,
-        "failure": None if failure is None else {"text": failure.text, **(failure.structure() or {})},
     }
-    message = _message(handler, INBOX, handler.type, told, attempts=attempts, delays=delays)
-    return handler.function(dead_letter_of(message, read=lambda _: body, limits=conf().payload_limits()))
+
+
+def _content(payload: Any, headers: Mapping[str, str]) -> Content:
+    """Return a message's content as it is stored."""
+    encoded = encode_payload(payload, limits=conf().payload_limits())
+    return Content(event_data=encoded.json, metadata=json.dumps({"headers": dict(headers)}), envelope_raw=encoded.raw)
 
 
 def _message(

@@ -9,8 +9,10 @@ from django.utils import timezone
 from deadletters import counting, refingerprinting, triage
 from deadletters.models import DeadLetter, FailureGroup, RecoveryPass, RecoveryPolicy
 from deadletters.recovery import passes
-from deadletters.store import walks
+from deadletters.store import decisions, walks
+from deadletters.store.decisions import Decided
 from deadletters.words.errors import BadChange
+from deadletters.words.policies import Decision
 from tests.db.conftest import at_once
 from tests.factories import a_letter, a_user
 
@@ -92,6 +94,24 @@ def test_what_a_person_decided_about_a_letter_is_not_written_over(ann, decided):
 
     change(group, ann, RELEASE)
     assert (state_of(letter), state_of(other)) == (before, (0, 0))
+
+
+@pytest.mark.parametrize(("status", "disposition"), [(0, 1), (2, 2), (1, 3), (0, 3)])
+def test_a_hold_that_was_decided_before_a_person_decided_is_not_written(ann, status, disposition):
+    """Nor where the decision was made in plain SQL, that counts no versions."""
+    letter, other = new_letter(status=status), new_letter()
+    group = a_group_of(other)
+    looked = decisions.look_at([letter.pk, other.pk])
+    DeadLetter.objects.filter(pk=letter.pk).update(operator_disposition=disposition)
+
+    written = decisions.write([Decided(letter=each, decision=Decision.GROUP_HOLD) for each in looked])
+
+    assert written == {other.pk: Decision.GROUP_HOLD}
+    assert (state_of(letter), letter.held_by_group) == ((status, disposition), None)
+    assert (state_of(other), other.held_by_group) == ((2, 2), group.pk)
+
+    change(group, ann, RELEASE)
+    assert state_of(letter) == (status, disposition)
 
 
 def test_a_letter_that_a_person_took_out_of_the_hold_stays_out(ann):

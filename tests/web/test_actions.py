@@ -9,10 +9,14 @@ from django.urls import reverse
 from deadletters import triage
 from deadletters.models import DeadLetter, Note, OperatorAction, RecoveryStatus
 from deadletters.words.errors import BadNote, NoSuchLetter
-from queues import wakeups
+from queues import handles, wakeups
 from queues.models import InboxMessage
+from queues.testing import drain
+from tests.db.conftest import handlers
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
+
+__all__ = ["handlers"]
 
 pytestmark = pytest.mark.django_db
 
@@ -77,6 +81,33 @@ def test_a_resubmitted_recover_of_a_recovered_letter_says_so_and_runs_nothing(pa
     assert response.status_code == 409
     assert "Already recovered by &lt;b&gt;vera&lt;/b&gt; at" in response.content.decode()
     assert not InboxMessage.objects.exists()
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_the_same_request_that_arrives_again_after_the_success_says_who_was_first_and_sends_nothing(
+    page, handlers, headers
+):
+    ran = []
+    handles("test.Order")(lambda message: ran.append(message.payload))
+    letter = a_letter(message_type="test.Order", payload="42")
+    assert page.post(address("recover", letter), {"death": "1"}).status_code == 302
+    drain()
+    letter.refresh_from_db()
+    assert (ran, letter.recovery_status) == ([42], RecoveryStatus.RECOVERED)
+
+    again = page.post(address("recover", letter), {"death": "1"}, headers=headers)
+
+    assert again.status_code == 409
+    said = f"Already recovered by olga at {letter.last_recovery_at:%Y-%m-%d %H:%M:%S} UTC"
+    assert said in again.content.decode()
+    assert list(OperatorAction.objects.order_by("at", "pk").values_list("actor", "after__outcome")) == [
+        ("olga", "sent"),
+        ("olga", "recovered"),
+    ]
+    drain()
+    assert ran == [42]
+    assert not InboxMessage.objects.filter(processed_at=None).exists()
+    assert DeadLetter.objects.get().recoveries_total == 1
 
 
 @pytest.mark.parametrize(
