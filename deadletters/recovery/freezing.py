@@ -21,6 +21,7 @@ MAX_ITEMS = 1_000_000
 
 FREEZE_SECONDS = 120
 
+# An item's id is that of its run with its place, so that neighbours lie side by side in each index.
 _FREEZE = """
 WITH letters AS MATERIALIZED (
     SELECT l.dead_letter_id, l.stream_id, l.life, l.row_version, l.recovery_status AS status, l.error_fingerprint,
@@ -28,20 +29,23 @@ WITH letters AS MATERIALIZED (
       FROM wh_dead_letters l
      WHERE l.superseded_by IS NULL AND l.dead_letter_id IN ({chosen})
      LIMIT %s
+), placed AS (
+    SELECT l.*, l.status IN (0, 2) AS is_dead,
+           row_number() OVER (ORDER BY l.position, l.dead_lettered_at, l.dead_letter_id) AS place
+      FROM letters l
 )
 INSERT INTO recovery_items (item_id, run_id, dead_letter_id, place, stream_id, state, is_next, life, row_version,
                             fingerprint, fingerprint_version, ended_at, why)
-SELECT gen_random_uuid(), %s, l.dead_letter_id,
-       row_number() OVER (ORDER BY l.position, l.dead_lettered_at, l.dead_letter_id), l.stream_id,
-       CASE WHEN l.status IN (0, 2) THEN 'waiting' ELSE 'skipped' END,
-       l.stream_id IS NULL OR row_number() OVER (PARTITION BY l.stream_id, l.status IN (0, 2)
-                                                 ORDER BY l.position, l.dead_lettered_at, l.dead_letter_id) = 1,
+SELECT (left(md5(r.id::text), 20) || lpad(to_hex(l.place), 12, '0'))::uuid, r.id, l.dead_letter_id, l.place, l.stream_id,
+       CASE WHEN l.is_dead THEN 'waiting' ELSE 'skipped' END,
+       l.stream_id IS NULL OR row_number() OVER (PARTITION BY l.stream_id, l.is_dead ORDER BY l.place) = 1,
        l.life, l.row_version, l.error_fingerprint, l.error_fingerprint_version,
-       CASE WHEN l.status NOT IN (0, 2) THEN now() END,
-       CASE WHEN l.status NOT IN (0, 2) THEN recovery_skip_words(
+       CASE WHEN NOT l.is_dead THEN now() END,
+       CASE WHEN NOT l.is_dead THEN recovery_skip_words(
             (ARRAY['recovering', NULL, 'recovered', 'given_up'])[l.status],
             (SELECT d FROM wh_dead_letters d WHERE d.dead_letter_id = l.dead_letter_id)) ELSE '' END
-  FROM letters l
+  FROM placed l CROSS JOIN (SELECT %s::uuid AS id) r
+ ORDER BY l.place
 """
 
 _MISSING = """
