@@ -36,7 +36,8 @@ WITH letters AS MATERIALIZED (
 )
 INSERT INTO recovery_items (item_id, run_id, dead_letter_id, place, stream_id, state, is_next, life, row_version,
                             fingerprint, fingerprint_version, ended_at, why)
-SELECT (left(md5(r.id::text), 20) || lpad(to_hex(l.place), 12, '0'))::uuid, r.id, l.dead_letter_id, l.place, l.stream_id,
+SELECT (left(md5(r.id::text), 20) || lpad(to_hex(l.place), 12, '0'))::uuid, r.id, l.dead_letter_id, l.place,
+       l.stream_id,
        CASE WHEN l.is_dead THEN 'waiting' ELSE 'skipped' END,
        l.stream_id IS NULL OR row_number() OVER (PARTITION BY l.stream_id, l.is_dead ORDER BY l.place) = 1,
        l.life, l.row_version, l.error_fingerprint, l.error_fingerprint_version,

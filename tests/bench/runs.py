@@ -35,7 +35,8 @@ INSERT INTO wh_dead_letters (
        attempts_when_dlq, delays_when_dlq, generation, error_fingerprint, error_fingerprint_version, recovery_status,
        recovered_at, next_recovery_at)
 SELECT (lpad(to_hex(n), 12, '0') || left(md5(n::text), 20))::uuid, 'wh_inbox',
-       (lpad(to_hex(n), 12, '0') || right(md5(n::text), 20))::uuid, %s, jsonb_build_object('event_data', n), 99, 'declined',
+       (lpad(to_hex(n), 12, '0') || right(md5(n::text), 20))::uuid, %s, jsonb_build_object('event_data', n), 99,
+       'declined',
        'budget_spent', 10, 0, 'build-1', md5((n %% 50)::text)::varchar(16), 2, {state},
        CASE WHEN {state} = 3 THEN now() END, CASE WHEN {state} = 0 THEN now() - interval '1 hour' * random() END
   FROM generate_series(1, %s) AS n

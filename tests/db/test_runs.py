@@ -374,7 +374,7 @@ def test_a_single_recovery_and_a_run_send_a_message_once(shop, olga):
     ("column", "value", "said"),
     [
         ("scope", {"everything": True}, "its scope is not understood: This is no scope of a run."),
-        ("scope", {"letters": ["no id"]}, "its scope is not understood: badly formed hexadecimal UUID string"),
+        ("scope", {"letters": ["no id"]}, "its scope is not understood: This is no scope of a run: an id is none."),
         ("scope", {"filter": {"colour": "red"}}, "its scope is not understood: There is no filter “colour”"),
         ("plan", {"canary": "five"}, "stopped: its plan is not understood: Canary must be a whole number."),
     ],
@@ -419,13 +419,8 @@ def test_a_run_that_cannot_be_stepped_does_not_keep_the_others(shop, olga, monke
 def test_a_scope_that_takes_too_long_to_collect_ends_the_run(shop, olga, monkeypatch):
     dead(1)
     monkeypatch.setattr(freezing, "FREEZE_SECONDS", 0.05)
-    monkeypatch.setattr(
-        freezing,
-        "_FREEZE",
-        "WITH slow AS (SELECT pg_sleep(20)) "
-        + freezing._FREEZE.replace("WITH", ",", 1)
-        + " WHERE (SELECT true FROM slow)",
-    )
+    slow = freezing._FREEZE.replace("WITH letters", "WITH slow AS (SELECT pg_sleep(20)), letters", 1)
+    monkeypatch.setattr(freezing, "_FREEZE", slow.replace("FROM placed l", "FROM slow, placed l"))
     run_id = runs.prepare(user=olga, scope=EVERYTHING)
 
     assert reading.get(run_id).stop_reason == "its letters were not found within 0.05 s"
