@@ -10,11 +10,10 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from deadletters.models import FailureGroup, RecoveryRun, RunKind
-from deadletters.templatetags.deadletters import MAX_NAME, group_title, icon
+from deadletters.templatetags.deadletters import MAX_NAME, group_title, icon, masked
 from deadletters.templatetags.deadletters import name as name_for_people
 from deadletters.words.progress import NAMES, Meter, span_words
 from deadletters.words.progress import meter as draw_meter
-from queues.words.redaction import mask_text
 from queues.words.text import cut, visible
 
 register = template.Library()
@@ -97,7 +96,7 @@ def took(run: RecoveryRun, now: datetime) -> str:
 @register.filter
 def run_title(run: RecoveryRun, group: FailureGroup | None) -> str:
     """Say what a run is asked to bring back, with the title of its group where that is known, else its id."""
-    words = mask_text(run.scope_words)
+    words = masked(run.scope_words)
     if not group or run.group_id is None:
         return visible(cut(words, MAX_NAME))
     title = f"“{_short(group_title(group), MAX_TITLE)}”"

@@ -53,6 +53,9 @@ def test_a_group_is_recovered_canary_first_and_every_letter_is_verified(open_pag
     page.get_by_role("button", name="Recover 5 letters").click()
     expect(page.locator("#error-canary")).to_contain_text("must be a whole number")
     expect(page.get_by_label("First, as a canary")).to_have_value("two")
+    if script:
+        page.get_by_label("First, as a canary").fill("9")
+        expect(page.get_by_role("button", name="Recover 5 letters, 5 first")).to_be_visible()
     page.get_by_label("First, as a canary").fill("2")
     page.get_by_label("Reason, for the record").fill("the shop is mended")
     if script:
