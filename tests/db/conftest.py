@@ -13,6 +13,7 @@ from django.db import connection
 from queues import NewMessage, send_many
 from queues.words.handlers import Registry, registry
 from tests.db.sources import DESTINATION, QUEUES, Work, working
+from tests.factories import a_user
 
 
 def at_once(*actions: Callable[[], Any]) -> list[Any]:
@@ -141,3 +142,17 @@ def effects(sql: Callable[..., Any]) -> Iterator[Callable[[], list[str]]]:
     sql("CREATE TABLE test_effects (n bigint GENERATED ALWAYS AS IDENTITY, payload text NOT NULL)")
     yield lambda: [row["payload"] for row in sql("SELECT payload FROM test_effects ORDER BY n")]
     sql("DROP TABLE test_effects")
+
+
+@pytest.fixture
+def olga(transactional_db: None) -> Any:
+    """A user who may recover."""
+    return a_user("olga", "Operators")
+
+
+@pytest.fixture
+def shop(handlers: Registry) -> Any:
+    """A handler of test.N that is broken until the test mends it."""
+    from tests.db.runs import Shop
+
+    return Shop()

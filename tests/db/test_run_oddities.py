@@ -14,20 +14,9 @@ from deadletters.store.recovery import Sent
 from deadletters.triage import recover
 from deadletters.words.scopes import Letters
 from queues import Delay, handles
-from tests.db.runs import AT_ONCE, EVERYTHING, Shop, begun, dead, to_the_end, totals, work
-from tests.factories import a_user
+from tests.db.runs import AT_ONCE, EVERYTHING, begun, dead, to_the_end, totals, work
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def olga():
-    return a_user("olga", "Operators")
-
-
-@pytest.fixture
-def shop(handlers):
-    return Shop()
 
 
 @pytest.mark.parametrize("stored", ['"text"', '{"status": "high"}', '{"life": 7, "max_attempts": 0}', "[]", "7"])

@@ -14,22 +14,12 @@ from deadletters.words.plans import Plan
 from queues import NewMessage, send_many
 from queues.models import InboxMessage
 from tests.db.conftest import at_once, move_by_hand, until_somebody_waits_for_a_lock
-from tests.db.runs import AT_ONCE, EVERYTHING, Shop, begun, dead, sent, to_the_end, totals, work
+from tests.db.runs import AT_ONCE, EVERYTHING, begun, dead, sent, to_the_end, totals, work
 from tests.factories import a_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PEOPLE = 50
-
-
-@pytest.fixture
-def olga():
-    return a_user("olga", "Operators")
-
-
-@pytest.fixture
-def shop(handlers):
-    return Shop()
 
 
 def in_the_inbox():

@@ -18,14 +18,8 @@ from queues.models import InboxMessage
 from tests.db import runs as driving
 from tests.db.conftest import move_by_hand
 from tests.db.runs import AT_ONCE, EVERYTHING, Shop, dead, sent, to_the_end, totals
-from tests.factories import a_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def olga():
-    return a_user("olga", "Operators")
 
 
 def test_a_canary_is_judged_when_all_of_it_has_answered_and_not_by_its_first_failure(handlers, olga):

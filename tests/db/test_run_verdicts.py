@@ -18,20 +18,9 @@ from queues.drainer import drain
 from queues.models import InboxMessage, PerspectiveCursor
 from queues.perspectives import subscribe
 from tests.db.conftest import move_by_hand
-from tests.db.runs import Shop, begun, dead, sent, to_the_end, totals, work
-from tests.factories import a_user
+from tests.db.runs import begun, dead, sent, to_the_end, totals, work
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def olga():
-    return a_user("olga", "Operators")
-
-
-@pytest.fixture
-def shop(handlers):
-    return Shop()
 
 
 def item():
