@@ -26,7 +26,8 @@ class Migration(migrations.Migration):
         *of_each_table(
             'move_v1',
             'DROP FUNCTION move_{{work}}(jsonb, uuid, text, uuid, boolean, timestamptz);'
-            'DROP FUNCTION take_{{work}}(jsonb, uuid, text, uuid, boolean, timestamptz, uuid[], uuid[])',
+            'DROP FUNCTION take_{{work}}('
+            'jsonb, uuid, text, uuid, boolean, timestamptz, uuid[], uuid[], jsonb, uuid[], uuid[])',
         ),
         run(
             'move_calls_v1',

@@ -29,9 +29,9 @@ CREATE FUNCTION write_dead_letter_subjects(p_again jsonb) RETURNS void LANGUAGE 
 DECLARE
     v_reopened uuid[] := ARRAY(
         SELECT m.dead_letter_id FROM jsonb_to_recordset(p_again) AS m(dead_letter_id uuid, deaths integer)
-         WHERE m.deaths > 1 AND EXISTS (
-               SELECT FROM wh_dead_letters l
-                WHERE l.dead_letter_id = m.dead_letter_id AND jsonb_path_exists(l.failure_detail, '$.subjects[*]')));
+         CROSS JOIN LATERAL (
+               SELECT l.failure_detail FROM wh_dead_letters l WHERE l.dead_letter_id = m.dead_letter_id LIMIT 1) l
+         WHERE m.deaths > 1 AND jsonb_path_exists(l.failure_detail, '$.subjects[*]'));
 BEGIN
     IF cardinality(v_reopened) = 0 THEN
         RETURN;

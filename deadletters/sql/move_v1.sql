@@ -1,23 +1,26 @@
--- The move itself, as one statement; p_sources: the ids of p_moves; p_letters: letters that may be re-opened, locked.
+-- The move itself, as one statement, on what move_{{work}} has found out and locked.
 --
+-- p_sources: the ids of p_moves. p_marked: those whose stream is held under p_lease_token, or without one under a live
+-- lease of another instance. p_again: of rows that re-open a letter {source_id, dead_letter_id, spent}; p_letters: these
+-- letters; p_taken: ids that letters have already.
 -- moved, now_in: the ids of moved rows and of their letters; held: what hold_streams takes; given_up: what
 -- let_streams_go takes; again: what judge_deaths takes. Each is NULL for none.
--- The planner knows nothing of the rows that pass through here: it is kept from reading tables whole and from
--- comparing each row with each. `deadletters.counted` tells the tables' triggers that what is inserted is counted here.
+-- A session keeps the plan, be it made while the tables were empty: nothing is looked up here but rows by arrays of
+-- their ids. `deadletters.counted` tells the tables' triggers that what is inserted is counted here.
 CREATE FUNCTION take_{{work}}(
     p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz,
-    p_sources uuid[], p_letters uuid[],
+    p_sources uuid[], p_marked uuid[], p_again jsonb, p_letters uuid[], p_taken uuid[],
     OUT moved uuid[], OUT now_in uuid[], OUT held jsonb, OUT given_up jsonb, OUT again jsonb
 ) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_nestloop = off SET jit = off AS $$
+SET plan_cache_mode = auto SET enable_seqscan = off SET enable_nestloop = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    v_are_first boolean := cardinality(p_letters) = 0;
     v_lost boolean;
 BEGIN
     PERFORM set_config('deadletters.counted', 'on', true);
     WITH moves AS (
-        SELECT m.*, CASE WHEN p.id IS NULL THEN c.is_automatic ELSE p.is_automatic END AS is_automatic,
+        SELECT m.*, o.dead_letter_id AS again_id, o.spent,
+               CASE WHEN p.id IS NULL THEN c.is_automatic ELSE p.is_automatic END AS is_automatic,
                CASE WHEN p.id IS NULL THEN c.max_recoveries ELSE p.max_recoveries END AS max_recoveries,
                CASE WHEN p.id IS NULL THEN c.cooldown_seconds ELSE p.cooldown_seconds END AS cooldown_seconds,
                CASE WHEN p.id IS NULL THEN c.then ELSE p.then END AS then
@@ -28,18 +31,17 @@ BEGIN
           -- As `recovery_policy_of` says, which would be planned anew for each row.
           LEFT JOIN recovery_policies p ON p.cause = coalesce(m.cause, 'operator') AND p.failure_reason = m.failure_reason
           LEFT JOIN recovery_policies c ON c.cause = coalesce(m.cause, 'operator') AND c.failure_reason IS NULL
+          LEFT JOIN jsonb_to_recordset(p_again) AS o(source_id uuid, dead_letter_id uuid, spent integer)
+            ON o.source_id = m.source_id
     ), gone AS (
         DELETE FROM {{work}} w USING moves m
          WHERE w.{{id}} = ANY (p_sources) AND w.{{id}} = m.source_id
-           AND CASE WHEN p_lease_token IS NOT NULL THEN
-                   w.lease_token IS NOT DISTINCT FROM p_lease_token OR EXISTS (
-                       SELECT FROM wh_streams s WHERE s.queue = {{queue}} AND s.stream_id = w.stream_id
-                          AND s.lease_token = p_lease_token)
-               ELSE p_force OR NOT (
-                   coalesce(w.lease_expiry > p_now, false) AND w.instance_id IS DISTINCT FROM p_instance_id OR EXISTS (
-                       SELECT FROM wh_streams s WHERE s.queue = {{queue}} AND s.stream_id = w.stream_id
-                          AND s.lease_expiry > p_now AND s.instance_id IS DISTINCT FROM p_instance_id))
-               END
+           AND CASE WHEN p_lease_token IS NOT NULL
+                    THEN w.lease_token IS NOT DISTINCT FROM p_lease_token OR w.{{id}} = ANY (p_marked)
+                    ELSE p_force OR NOT (
+                        coalesce(w.lease_expiry > p_now, false) AND w.instance_id IS DISTINCT FROM p_instance_id
+                        OR w.{{id}} = ANY (p_marked))
+                    END
         RETURNING w.*, m.dead_letter_id AS given_id, m.failure_reason AS given_reason,
                   CASE WHEN m.with_stored THEN dead_letter_joined_error(m.error_text, w.error) ELSE m.error_text END
                       AS given_error,
@@ -48,14 +50,7 @@ BEGIN
                   coalesce(m.cause, 'operator') AS cause, coalesce(m.attempts, w.attempts) AS given_attempts,
                   m.last_reported_error, m.fingerprint, m.fingerprint_version, coalesce(m.holds, {{holds}}) AS holds,
                   coalesce(m.is_automatic, false) AS is_automatic, m.max_recoveries, m.cooldown_seconds,
-                  CASE m.then WHEN 'give_up' THEN 4 ELSE 2 END AS spent_status,
-                  -- The letter that it re-opens: the one it came from, else the one that its id has.
-                  CASE WHEN NOT v_are_first THEN coalesce(
-                      (SELECT l.dead_letter_id FROM wh_dead_letters l
-                        WHERE l.dead_letter_id = w.dead_letter_id AND l.superseded_by IS NULL),
-                      (SELECT l.dead_letter_id FROM wh_dead_letters l
-                        WHERE l.source_table = '{{work}}' AND l.source_id = w.{{id}} AND l.superseded_by IS NULL))
-                      END AS again_id
+                  CASE m.then WHEN 'give_up' THEN 4 ELSE 2 END AS spent_status, m.again_id, m.spent
     ), counted AS (
         INSERT INTO flow_deltas (source, died, removed)
         SELECT '{{work}}', count(*), -count(*) FROM gone HAVING count(*) > 0
@@ -66,11 +61,9 @@ BEGIN
                failure_detail, cause, attempts_when_dlq, delays_when_dlq, life, dead_lettered_at,
                first_dead_lettered_at, dead_lettered_by, generation, error_fingerprint, error_fingerprint_version,
                source_row, recovery_status, next_recovery_at)
-        SELECT CASE WHEN v_are_first THEN coalesce(g.given_id, gen_random_uuid()) ELSE coalesce(
-                   (SELECT f.id FROM (VALUES (1, g.dead_letter_id), (2, g.given_id)) AS f(rank, id)
-                     WHERE NOT EXISTS (SELECT FROM wh_dead_letters l WHERE l.dead_letter_id = f.id)
-                       AND f.id IS NOT NULL ORDER BY f.rank LIMIT 1),
-                   gen_random_uuid()) END,
+        SELECT CASE WHEN g.dead_letter_id IS NOT NULL AND g.dead_letter_id <> ALL (p_taken) THEN g.dead_letter_id
+                    WHEN g.given_id IS NOT NULL AND g.given_id <> ALL (p_taken) THEN g.given_id
+                    ELSE gen_random_uuid() END,
                '{{work}}', g.{{id}}, g.stream_id, {{message_type}}, {{destination}}, {{perspective_name}}, {{envelope}},
                {{metadata}}, {{envelope_raw}}, g.envelope_bytes, g.given_reason, g.given_error,
                dead_letter_line(g.given_error), g.given_detail, g.cause, g.given_attempts, g.delays, g.life, p_now,
@@ -94,21 +87,14 @@ BEGIN
                generation = p_generation, error_fingerprint = g.fingerprint,
                error_fingerprint_version = g.fingerprint_version, fingerprint_checked_at = NULL,
                source_row = {{snapshot}}, deaths = l.deaths + 1, row_version = l.row_version + 1, recovered_at = NULL,
-               recovery_attempts = budget.spent,
+               recovery_attempts = g.spent,
                recovery_status = CASE l.operator_disposition WHEN 1 THEN 0 WHEN 2 THEN 2 WHEN 3 THEN 4
-                   ELSE CASE WHEN g.is_automatic AND budget.spent >= g.max_recoveries THEN g.spent_status ELSE 0 END END,
+                   ELSE CASE WHEN g.is_automatic AND g.spent >= g.max_recoveries THEN g.spent_status ELSE 0 END END,
                next_recovery_at = CASE
                    WHEN l.operator_disposition = 1 THEN p_now
-                   WHEN l.operator_disposition = 0 AND g.is_automatic AND budget.spent < g.max_recoveries
-                   THEN p_now + cooldown_after(g.cooldown_seconds, budget.spent) END
+                   WHEN l.operator_disposition = 0 AND g.is_automatic AND g.spent < g.max_recoveries
+                   THEN p_now + cooldown_after(g.cooldown_seconds, g.spent) END
           FROM gone g{{from_event}}
-         CROSS JOIN LATERAL (
-               SELECT a.dead_letter_id,
-                      CASE WHEN a.retried_on_generations @> ARRAY[p_generation] OR EXISTS (
-                               SELECT FROM dead_letter_deaths e
-                                WHERE e.dead_letter_id = a.dead_letter_id AND e.generation = p_generation)
-                           THEN a.recovery_attempts ELSE 0 END AS spent
-                 FROM wh_dead_letters a WHERE a.dead_letter_id = g.again_id LIMIT 1) budget
          WHERE l.dead_letter_id = ANY (p_letters) AND l.dead_letter_id = g.again_id
         RETURNING l.dead_letter_id, l.source_id, l.deaths, l.error_fingerprint, l.error_fingerprint_version,
                   l.recovery_status
@@ -192,10 +178,13 @@ END $$;
 -- Locks: letters in id order, then the streams that are to wait, then work rows, then the rest.
 CREATE FUNCTION move_{{work}}(
     p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz
-) RETURNS TABLE (source_id uuid, dead_letter_id uuid) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (source_id uuid, dead_letter_id uuid) LANGUAGE plpgsql{{planned}} AS $$
 #variable_conflict use_column
 DECLARE
     v_sources uuid[];
+    v_marked uuid[];
+    v_again_from jsonb := '[]';
+    v_taken uuid[] := '{}';
     v_given uuid[];
     v_holds boolean;
     v_letters uuid[];
@@ -216,13 +205,42 @@ BEGIN
                SELECT l.dead_letter_id FROM wh_dead_letters l
                 WHERE l.source_id = s.id AND l.source_table = '{{work}}' AND l.superseded_by IS NULL LIMIT 1) l
         UNION
-        SELECT l.dead_letter_id FROM wh_dead_letters l WHERE l.dead_letter_id = ANY (v_given));
+        SELECT l.dead_letter_id FROM unnest(v_given) AS g(id)
+         CROSS JOIN LATERAL (SELECT l.dead_letter_id FROM wh_dead_letters l WHERE l.dead_letter_id = g.id LIMIT 1) l);
     IF cardinality(v_letters) > 0 THEN
         PERFORM 1 FROM wh_dead_letters l
          WHERE l.dead_letter_id = ANY (v_letters) AND l.superseded_by IS NULL
          ORDER BY l.dead_letter_id
            FOR UPDATE;
+        -- The letter that a row re-opens: the one it came from, else the one that its id has; and its recoveries so far.
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+                   'source_id', w.{{id}}, 'dead_letter_id', l.dead_letter_id,
+                   'spent', CASE WHEN l.retried_on_generations @> ARRAY[p_generation] OR EXISTS (
+                                     SELECT FROM dead_letter_deaths e
+                                      WHERE e.dead_letter_id = l.dead_letter_id AND e.generation = p_generation)
+                                 THEN l.recovery_attempts ELSE 0 END)), '[]')
+          INTO v_again_from
+          FROM {{work}} w
+          LEFT JOIN LATERAL (
+               SELECT d.dead_letter_id FROM wh_dead_letters d
+                WHERE d.dead_letter_id = w.dead_letter_id AND d.superseded_by IS NULL LIMIT 1) a ON true
+          LEFT JOIN LATERAL (
+               SELECT d.dead_letter_id FROM wh_dead_letters d
+                WHERE d.source_id = w.{{id}} AND d.source_table = '{{work}}' AND d.superseded_by IS NULL LIMIT 1) b ON true
+         CROSS JOIN LATERAL (
+               SELECT d.* FROM wh_dead_letters d
+                WHERE d.dead_letter_id = coalesce(a.dead_letter_id, b.dead_letter_id) LIMIT 1) l
+         WHERE w.{{id}} = ANY (v_sources);
+        v_taken := ARRAY(SELECT l.dead_letter_id FROM wh_dead_letters l WHERE l.dead_letter_id = ANY (v_letters));
     END IF;
+    v_marked := ARRAY(
+        SELECT w.{{id}} FROM {{work}} w
+         CROSS JOIN LATERAL (
+               SELECT s.lease_token, s.lease_expiry, s.instance_id FROM wh_streams s
+                WHERE s.queue = {{queue}} AND s.stream_id = w.stream_id LIMIT 1) s
+         WHERE w.{{id}} = ANY (v_sources) AND w.stream_id IS NOT NULL
+           AND CASE WHEN p_lease_token IS NOT NULL THEN s.lease_token = p_lease_token
+                    ELSE s.lease_expiry > p_now AND s.instance_id IS DISTINCT FROM p_instance_id END);
     IF v_holds THEN
         PERFORM 1 FROM jsonb_to_recordset(p_moves) AS m(source_id uuid, holds boolean)
            JOIN {{work}} w ON w.{{id}} = m.source_id AND w.{{id}} = ANY (v_sources)
@@ -233,7 +251,8 @@ BEGIN
     END IF;
 
     SELECT t.moved, t.now_in, t.held, t.given_up, t.again INTO v_moved, v_now_in, v_held, v_given_up, v_again
-      FROM take_{{work}}(p_moves, p_instance_id, p_generation, p_lease_token, p_force, p_now, v_sources, v_letters) t;
+      FROM take_{{work}}(p_moves, p_instance_id, p_generation, p_lease_token, p_force, p_now, v_sources, v_marked,
+                         v_again_from, v_letters, v_taken) t;
     IF v_held IS NOT NULL THEN
         PERFORM hold_streams(v_held, p_lease_token);
     END IF;

@@ -5,10 +5,12 @@ import uuid
 import pytest
 from django.db import connection
 
-from deadletters.models import FailureGroup, GroupFingerprint
+from deadletters.models import DeadLetter, FailureGroup, GroupFingerprint
 from deadletters.queries import letters
+from deadletters.store.recovery import Sent, recover
 from deadletters.words.filters import LetterFilter
-from queues import NewMessage, send_many
+from queues import NewMessage, send, send_many
+from tests.db.conftest import move_by_hand
 from tests.factories import NOON
 
 pytestmark = pytest.mark.django_db
@@ -187,3 +189,40 @@ def test_a_page_of_the_list_among_100_000_letters_is_an_index_scan_whatever_the_
         assert index in page
         assert "Seq Scan" not in page
         assert "Sort" not in page
+
+
+FILL_LETTERS = """
+INSERT INTO wh_dead_letters (dead_letter_id, source_table, source_id, message_type, envelope, failure_reason,
+                             attempts_when_dlq, generation, cause)
+SELECT gen_random_uuid(), 'wh_inbox', gen_random_uuid(), 'test.Old', '{}', 99, 1, 'build-0', 'operator'
+  FROM generate_series(1, 5000)
+"""
+READ_OF_LETTERS = """
+SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) AS read
+  FROM pg_stat_xact_user_tables WHERE relname = 'wh_dead_letters'
+"""
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["a first death", "a death that re-opens its letter"])
+def test_a_move_reads_no_other_letters_though_its_plan_is_of_an_empty_table(again, sql):
+    for _ in range(12):
+        message_id = send("test.Any", {}).message_id
+        move_by_hand(message_id)
+        if again:
+            send_back(message_id)
+            move_by_hand(message_id)
+        sql("DELETE FROM wh_dead_letters")
+    sql(FILL_LETTERS)
+    message_id = send("test.Any", {}).message_id
+    if again:
+        move_by_hand(message_id)
+        send_back(message_id)
+    before = sql(READ_OF_LETTERS)[0]["read"]
+
+    assert move_by_hand(message_id) is not None
+
+    assert sql(READ_OF_LETTERS)[0]["read"] - before < 100
+
+
+def send_back(message_id):
+    assert recover(DeadLetter.objects.get(source_id=message_id).pk, "olga") is Sent.SENT
