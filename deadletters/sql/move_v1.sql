@@ -3,14 +3,14 @@
 -- p_sources: the ids of p_moves. p_marked: those whose stream is held under p_lease_token, or without one under a live
 -- lease of another instance. p_again: of rows that re-open a letter {source_id, dead_letter_id, spent}; p_letters: these
 -- letters; p_taken: ids that letters have already.
--- moved, now_in: the ids of moved rows and of their letters; held: what hold_streams takes; given_up: what
+-- moved, now_in, types: the ids of moved rows and of their letters, and the types that there are; held: what hold_streams takes; given_up: what
 -- let_streams_go takes; again: what judge_deaths takes. Each is NULL for none.
 -- A session keeps the plan, be it made while the tables were empty: nothing is looked up here but rows by arrays of
 -- their ids. `deadletters.counted` tells the tables' triggers that what is inserted is counted here.
 CREATE FUNCTION take_{{work}}(
     p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz,
     p_sources uuid[], p_marked uuid[], p_again jsonb, p_letters uuid[], p_taken uuid[],
-    OUT moved uuid[], OUT now_in uuid[], OUT held jsonb, OUT given_up jsonb, OUT again jsonb
+    OUT moved uuid[], OUT now_in uuid[], OUT types text[], OUT held jsonb, OUT given_up jsonb, OUT again jsonb
 ) LANGUAGE plpgsql
 SET plan_cache_mode = auto SET enable_seqscan = off SET enable_nestloop = off SET jit = off AS $$
 #variable_conflict use_column
@@ -74,7 +74,8 @@ BEGIN
                     THEN p_now + cooldown_after(g.cooldown_seconds, 0) END
           FROM gone g{{from_event}}
          WHERE g.again_id IS NULL
-        RETURNING l.dead_letter_id, l.source_id, l.error_fingerprint, l.error_fingerprint_version, l.recovery_status
+        RETURNING l.dead_letter_id, l.source_id, l.error_fingerprint, l.error_fingerprint_version, l.recovery_status,
+                  l.message_type
     ), again AS (
         UPDATE wh_dead_letters l
            SET source_table = '{{work}}', source_id = g.{{id}}, stream_id = g.stream_id,
@@ -97,10 +98,10 @@ BEGIN
           FROM gone g{{from_event}}
          WHERE l.dead_letter_id = ANY (p_letters) AND l.dead_letter_id = g.again_id
         RETURNING l.dead_letter_id, l.source_id, l.deaths, l.error_fingerprint, l.error_fingerprint_version,
-                  l.recovery_status
+                  l.recovery_status, l.message_type
     ), letters AS (
         SELECT f.dead_letter_id, f.source_id, 1 AS deaths, f.error_fingerprint, f.error_fingerprint_version,
-               f.recovery_status
+               f.recovery_status, f.message_type
           FROM first f
         UNION ALL
         SELECT * FROM again
@@ -140,7 +141,7 @@ BEGIN
           FROM about a JOIN first f ON f.dead_letter_id = a.dead_letter_id
          GROUP BY a.subject_key, f.recovery_status
     )
-    SELECT array_agg(l.source_id), array_agg(l.dead_letter_id),
+    SELECT array_agg(l.source_id), array_agg(l.dead_letter_id), array_agg(DISTINCT l.message_type),
            -- A message that came back holds its stream only if it still does: to let that go is a lasting decision.
            jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'position', w.position,
                                         'held_by', l.dead_letter_id))
@@ -152,7 +153,7 @@ BEGIN
                                         'item_id', w.recovery_item_id))
                FILTER (WHERE l.deaths > 1 OR w.recovery_item_id IS NOT NULL),
            count(*) <> (SELECT count(*) FROM gone)
-      INTO moved, now_in, held, given_up, again, v_lost
+      INTO moved, now_in, types, held, given_up, again, v_lost
       FROM letters l JOIN gone w ON w.{{id}} = l.source_id;
     PERFORM set_config('deadletters.counted', 'off', true);
     IF v_lost THEN
@@ -190,6 +191,7 @@ DECLARE
     v_letters uuid[];
     v_moved uuid[];
     v_now_in uuid[];
+    v_types text[];
     v_held jsonb;
     v_given_up jsonb;
     v_again jsonb;
@@ -250,7 +252,8 @@ BEGIN
             FOR UPDATE OF s;
     END IF;
 
-    SELECT t.moved, t.now_in, t.held, t.given_up, t.again INTO v_moved, v_now_in, v_held, v_given_up, v_again
+    SELECT t.moved, t.now_in, t.types, t.held, t.given_up, t.again
+      INTO v_moved, v_now_in, v_types, v_held, v_given_up, v_again
       FROM take_{{work}}(p_moves, p_instance_id, p_generation, p_lease_token, p_force, p_now, v_sources, v_marked,
                          v_again_from, v_letters, v_taken) t;
     IF v_held IS NOT NULL THEN
@@ -263,7 +266,7 @@ BEGIN
         PERFORM write_dead_letter_subjects(v_again);
         PERFORM judge_deaths(v_again, p_now);
     END IF;
-    IF v_moved IS NOT NULL AND EXISTS (SELECT FROM dead_letter_subscriptions) THEN
+    IF EXISTS (SELECT FROM dead_letter_subscriptions s WHERE s.message_type = ANY (v_types)) THEN
         PERFORM announce_deaths(v_now_in);
     END IF;
     RETURN QUERY SELECT m.source_id, m.dead_letter_id FROM unnest(v_moved, v_now_in) AS m(source_id, dead_letter_id);
