@@ -12,7 +12,7 @@ CREATE FUNCTION take_{{work}}(
     p_sources uuid[], p_marked uuid[], p_again jsonb, p_letters uuid[], p_taken uuid[],
     OUT moved uuid[], OUT now_in uuid[], OUT types text[], OUT held jsonb, OUT given_up jsonb, OUT again jsonb
 ) LANGUAGE plpgsql
-SET plan_cache_mode = auto SET enable_seqscan = off SET enable_nestloop = off SET jit = off AS $$
+SET plan_cache_mode = auto SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_lost boolean;
@@ -177,6 +177,8 @@ END $$;
 -- if no other letter has it. No row = it was gone already, or is held by somebody else. Raises unique_violation when
 -- another transaction takes a letter's id meanwhile: nothing was moved then.
 -- Locks: letters in id order, then the streams that are to wait, then work rows, then the rest.
+-- A message's letter is looked up as a range that is asked for in its index's order: whatever statistics say, no other
+-- index fits. Of a letter by its own id nothing is asked that another index has as its condition.
 CREATE FUNCTION move_{{work}}(
     p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz
 ) RETURNS TABLE (source_id uuid, dead_letter_id uuid) LANGUAGE plpgsql{{planned}} AS $$
@@ -205,13 +207,15 @@ BEGIN
         SELECT l.dead_letter_id FROM unnest(v_sources) AS s(id)
          CROSS JOIN LATERAL (
                SELECT l.dead_letter_id FROM wh_dead_letters l
-                WHERE l.source_id = s.id AND l.source_table = '{{work}}' AND l.superseded_by IS NULL LIMIT 1) l
+                WHERE (l.source_id, l.source_table) >= (s.id, '{{work}}') AND l.superseded_by IS NULL
+                  AND (l.source_id, l.source_table) <= (s.id, '{{work}}')
+                ORDER BY l.source_id, l.source_table LIMIT 1) l
         UNION
         SELECT l.dead_letter_id FROM unnest(v_given) AS g(id)
          CROSS JOIN LATERAL (SELECT l.dead_letter_id FROM wh_dead_letters l WHERE l.dead_letter_id = g.id LIMIT 1) l);
     IF cardinality(v_letters) > 0 THEN
         PERFORM 1 FROM wh_dead_letters l
-         WHERE l.dead_letter_id = ANY (v_letters) AND l.superseded_by IS NULL
+         WHERE l.dead_letter_id = ANY (v_letters)
          ORDER BY l.dead_letter_id
            FOR UPDATE;
         -- The letter that a row re-opens: the one it came from, else the one that its id has; and its recoveries so far.
@@ -224,11 +228,13 @@ BEGIN
           INTO v_again_from
           FROM {{work}} w
           LEFT JOIN LATERAL (
-               SELECT d.dead_letter_id FROM wh_dead_letters d
-                WHERE d.dead_letter_id = w.dead_letter_id AND d.superseded_by IS NULL LIMIT 1) a ON true
+               SELECT d.dead_letter_id, d.superseded_by FROM wh_dead_letters d
+                WHERE d.dead_letter_id = w.dead_letter_id LIMIT 1) a ON a.superseded_by IS NULL
           LEFT JOIN LATERAL (
                SELECT d.dead_letter_id FROM wh_dead_letters d
-                WHERE d.source_id = w.{{id}} AND d.source_table = '{{work}}' AND d.superseded_by IS NULL LIMIT 1) b ON true
+                WHERE (d.source_id, d.source_table) >= (w.{{id}}, '{{work}}') AND d.superseded_by IS NULL
+                  AND (d.source_id, d.source_table) <= (w.{{id}}, '{{work}}')
+                ORDER BY d.source_id, d.source_table LIMIT 1) b ON true
          CROSS JOIN LATERAL (
                SELECT d.* FROM wh_dead_letters d
                 WHERE d.dead_letter_id = coalesce(a.dead_letter_id, b.dead_letter_id) LIMIT 1) l

@@ -197,6 +197,12 @@ INSERT INTO wh_dead_letters (dead_letter_id, source_table, source_id, message_ty
 SELECT gen_random_uuid(), 'wh_inbox', gen_random_uuid(), 'test.Old', '{}', 99, 1, 'build-0', 'operator'
   FROM generate_series(1, 5000)
 """
+SEVERAL_OF_ONE_MESSAGE = (
+    FILL_LETTERS.replace("5000", "3")
+    .replace("'wh_inbox', gen_random_uuid()", "'wh_inbox', '00000000-0000-0000-0000-000000000001'")
+    .replace("cause)", "cause, superseded_by)")
+    .replace("'operator'", "'operator', gen_random_uuid()")
+)
 READ_OF_LETTERS = """
 SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) AS read
   FROM pg_stat_xact_user_tables WHERE relname = 'wh_dead_letters'
@@ -205,6 +211,9 @@ SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) AS read
 
 @pytest.mark.parametrize("again", [False, True], ids=["a first death", "a death that re-opens its letter"])
 def test_a_move_reads_no_other_letters_though_its_plan_is_of_an_empty_table(again, sql):
+    sql(SEVERAL_OF_ONE_MESSAGE)
+    sql("ANALYZE wh_dead_letters")  # from now on it looks as if every letter were of one message
+    sql("DELETE FROM wh_dead_letters")
     for _ in range(12):
         message_id = send("test.Any", {}).message_id
         move_by_hand(message_id)
