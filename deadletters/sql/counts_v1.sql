@@ -27,7 +27,8 @@ CREATE TRIGGER wh_dead_letters_inserted AFTER INSERT ON wh_dead_letters
     WHEN (current_setting('deadletters.counted', true) IS DISTINCT FROM 'on')
     EXECUTE FUNCTION wh_dead_letters_inserted();
 
-CREATE FUNCTION wh_dead_letters_updated() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Without JIT: of subjects that were never analysed the planner expects so many that compiling would cost a second.
+CREATE FUNCTION wh_dead_letters_updated() RETURNS trigger LANGUAGE plpgsql SET jit = off AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM written) THEN  -- every move tries to re-open letters, most of them none
         RETURN NULL;

@@ -22,7 +22,7 @@ $$;
 -- p_kind: 'person'; 'schedule', which counts against the letters' automatic recoveries, but for those that a person asked
 -- for ("retry now"), and takes open ones only;
 -- 'replay', on the build p_generation only, which each letter remembers. What a person decided wins over the latter two.
--- Returns what became of each: 'sent'; 'recovering' or 'recovered' (somebody was first); 'given_up'; 'changed' since it
+-- Returns the work table of each letter that could be sent, and what became of it: 'sent'; 'recovering' or 'recovered' (somebody was first); 'given_up'; 'changed' since it
 -- was seen; 'held' by a person; 'quiet' until later; 'stream_held' (its stream waits behind another letter, and a run
 -- does not overtake it); 'conflict' (a message with its id waits already, nothing was changed); 'superseded';
 -- 'unsupported' (its source is not one of ours); 'broken' (its row cannot be restored as it is stored); 'gone'. Deduplication does not apply: the ids are known to us.
@@ -31,7 +31,7 @@ $$;
 CREATE FUNCTION recover_dead_letters(
     p_requests jsonb, p_actor text, p_kind text DEFAULT 'person', p_generation text DEFAULT NULL,
     p_now timestamptz DEFAULT clock_timestamp()
-) RETURNS TABLE (dead_letter_id uuid, outcome text) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (dead_letter_id uuid, item_id uuid, source text, outcome text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_ids uuid[] := ARRAY(SELECT r.dead_letter_id FROM jsonb_to_recordset(p_requests) AS r(dead_letter_id uuid));
@@ -137,11 +137,12 @@ BEGIN
                    WHERE d.dead_letter_id = sent.letter ORDER BY d.number DESC LIMIT 1) d));
 
     RETURN QUERY
-    SELECT u.letter, CASE WHEN u.letter = ANY (v_sent) THEN 'sent'
-                          WHEN u.letter = ANY (v_broken) THEN 'broken'
-                          WHEN u.outcome IN ('wh_inbox', 'broker', 'wh_outbox', 'wh_perspective_events') THEN 'conflict'
-                          ELSE u.outcome END
-      FROM unnest(v_letters, v_outcomes) AS u(letter, outcome);
+    SELECT u.letter, u.item, CASE u.outcome WHEN 'broker' THEN 'wh_inbox' ELSE u.outcome END,
+           CASE WHEN u.letter = ANY (v_sent) THEN 'sent'
+                WHEN u.letter = ANY (v_broken) THEN 'broken'
+                WHEN u.outcome IN ('wh_inbox', 'broker', 'wh_outbox', 'wh_perspective_events') THEN 'conflict'
+                ELSE u.outcome END
+      FROM unnest(v_letters, v_items, v_outcomes) AS u(letter, item, outcome);
 END $$;
 
 -- Re-emits one letter for a person; see recover_dead_letters. NULL when there is no such letter.

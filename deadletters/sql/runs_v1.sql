@@ -69,38 +69,31 @@ DECLARE
          CROSS JOIN LATERAL (
                SELECT i.* FROM recovery_items i WHERE i.item_id = p.item_id AND i.state = 'waiting' LIMIT 1) i);
     v_letters uuid[];
-    v_outcomes text[];
     v_items uuid[];
     v_sources text[];
+    v_outcomes text[];
+    v_sent uuid[];
 BEGIN
     IF v_requests IS NULL THEN
         RETURN;
     END IF;
-    SELECT array_agg(r.dead_letter_id), array_agg(r.outcome) INTO v_letters, v_outcomes
+    SELECT array_agg(r.dead_letter_id), array_agg(r.item_id), array_agg(r.source), array_agg(r.outcome),
+           array_agg(r.item_id) FILTER (WHERE r.outcome = 'sent')
+      INTO v_letters, v_items, v_sources, v_outcomes, v_sent
       FROM recover_dead_letters(v_requests, p_actor, p_kind, p_generation, p_now) r;
-    WITH sent AS (
-        UPDATE recovery_items i SET state = 'sent', sent_at = p_now, deadline_at = p_now + p_deadline
-          FROM unnest(v_letters, v_outcomes) AS o(letter, outcome)
-         WHERE i.item_id = ANY (p_items) AND i.state = 'waiting' AND i.dead_letter_id = o.letter AND o.outcome = 'sent'
-        RETURNING i.dead_letter_id
-    )
-    SELECT array_agg(CASE l.source_table WHEN 'broker' THEN 'wh_inbox' ELSE l.source_table END) INTO v_sources
-      FROM sent s
-     CROSS JOIN LATERAL (
-           SELECT d.source_table FROM wh_dead_letters d WHERE d.dead_letter_id = s.dead_letter_id LIMIT 1) l;
+    UPDATE recovery_items SET state = 'sent', sent_at = p_now, deadline_at = p_now + p_deadline
+     WHERE item_id = ANY (v_sent) AND state = 'waiting';
     PERFORM end_recovery_items(
-        jsonb_agg(jsonb_build_object('item_id', i.item_id, 'state', 'skipped', 'why', recovery_skip_words(o.outcome, l.d))),
+        jsonb_agg(jsonb_build_object('item_id', o.item, 'state', 'skipped', 'why', recovery_skip_words(o.outcome, l.d))),
         p_now, true)
-      FROM unnest(v_letters, v_outcomes) AS o(letter, outcome)
-      JOIN recovery_items i ON i.dead_letter_id = o.letter AND i.item_id = ANY (p_items)
+      FROM unnest(v_letters, v_items, v_outcomes) AS o(letter, item, outcome)
       LEFT JOIN LATERAL (
            SELECT d FROM wh_dead_letters d WHERE d.dead_letter_id = o.letter LIMIT 1) l ON true
      WHERE o.outcome <> 'sent'
     HAVING count(*) > 0;
     RETURN QUERY
-    SELECT s, count(*) FROM unnest(v_sources) AS s GROUP BY s
-    UNION ALL
-    SELECT '', count(*) FROM unnest(v_outcomes) AS o WHERE o <> 'sent' HAVING count(*) > 0;
+    SELECT CASE WHEN o.outcome = 'sent' THEN o.source ELSE '' END, count(*)
+      FROM unnest(v_sources, v_outcomes) AS o(source, outcome) GROUP BY 1;
 END $$;
 
 -- Says why a letter was not sent.
