@@ -4,7 +4,19 @@ from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 
 from deadletters import health
-from deadletters.views import edits, exports, groups, letters, live, patterns, queues, runs, subjects
+from deadletters.views import (
+    edits,
+    exports,
+    groups,
+    letter,
+    letteractions,
+    letters,
+    live,
+    patterns,
+    queues,
+    runs,
+    subjects,
+)
 
 
 class LiveSource(StringConverter):
@@ -23,16 +35,16 @@ urlpatterns = [
     re_path(r"^letters/export\.(?P<form>jsonl|csv)$", exports.letter_list, name="export"),
     path("letters/<uuid:dead_letter_id>/export.json", exports.letter, name="export_letter"),
     path("letters/<uuid:dead_letter_id>/payload", exports.payload, name="payload"),
-    path("letters/<uuid:dead_letter_id>/", letters.detail, name="letter"),
-    path("letters/<uuid:dead_letter_id>/live", letters.live, name="live"),
-    path("letters/<uuid:dead_letter_id>/recover", letters.recover, name="recover"),
-    path("letters/<uuid:dead_letter_id>/notes", letters.add_note, name="add_note"),
-    path("letters/<uuid:dead_letter_id>/triage", letters.triage_letter, name="triage_letter"),
+    path("letters/<uuid:dead_letter_id>/", letter.detail, name="letter"),
+    path("letters/<uuid:dead_letter_id>/live", letter.live, name="live"),
+    path("letters/<uuid:dead_letter_id>/recover", letteractions.recover, name="recover"),
+    path("letters/<uuid:dead_letter_id>/notes", letteractions.add_note, name="add_note"),
+    path("letters/<uuid:dead_letter_id>/triage", letteractions.triage_letter, name="triage_letter"),
     path("letters/<uuid:dead_letter_id>/edit", edits.edit, name="edit"),
     path("letters/<uuid:dead_letter_id>/versions/<int:number>", edits.version, name="version"),
     path("letters/<uuid:dead_letter_id>/versions/<int:number>/restore", edits.restore, name="restore"),
     path("letters/<uuid:dead_letter_id>/purge", edits.purge, name="purge"),
-    path("letters/<uuid:dead_letter_id>/decide", letters.decide, name="decide"),
+    path("letters/<uuid:dead_letter_id>/decide", letteractions.decide, name="decide"),
     path("groups/", groups.group_list, name="groups"),
     path("groups/<uuid:group_id>/", groups.group, name="group"),
     path("groups/<uuid:group_id>/triage", groups.triage_group, name="triage_group"),
