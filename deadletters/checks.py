@@ -6,7 +6,16 @@ from django.conf import settings
 from django.core.checks import CheckMessage, register
 from django.core.checks import Warning as CheckWarning
 
+from deadletters.conf import conf
+
 HTMX = "django_htmx.middleware.HtmxMiddleware"
+
+
+@register()
+def check_settings(**_: Any) -> list[CheckMessage]:
+    """Let a bad setting stop the start, by its name."""
+    conf()
+    return []
 
 
 @register()

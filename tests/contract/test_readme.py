@@ -7,6 +7,7 @@ from pathlib import Path
 
 from django.core.management import get_commands
 
+from deadletters.conf import Conf as PagesConf
 from queues.conf import Conf
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,10 @@ def test_settings_table_names_every_variable_that_is_read_and_no_other() -> None
 
 def test_table_of_the_queues_names_every_setting_and_no_other() -> None:
     assert sorted(_named_by_the_table("key of `QUEUES`")) == sorted(f.name.upper() for f in fields(Conf))
+
+
+def test_table_of_the_pages_names_every_setting_and_no_other() -> None:
+    assert sorted(_named_by_the_table("key of `DEADLETTERS`")) == sorted(f.name.upper() for f in fields(PagesConf))
 
 
 def test_no_setting_is_read_past_the_environment_module() -> None:
