@@ -138,9 +138,9 @@ def _csv(export: ListExport, chunks: Iterator[Sequence[Exported]]) -> Iterator[s
         rows = [_columns(one) for one in chunk]
         heading = [] if names else [list(rows[0])]
         names = names or list(rows[0])
-        yield _rows([*heading, *([_cell(row[name]) for name in names] for row in rows)])
+        yield csv_rows([*heading, *([csv_cell(row[name]) for name in names] for row in rows)])
         count += len(chunk)
-    yield _rows([[_cell(f"# {_ending(export, count)}")]])
+    yield csv_rows([[csv_cell(f"# {_ending(export, count)}")]])
 
 
 _WRITERS: Mapping[Form, Callable[[ListExport, Iterator[Sequence[Exported]]], Iterator[str]]] = {
@@ -199,7 +199,7 @@ def _payload(one: Exported) -> dict[str, Any]:
     return {"payload": masked_json(one.payload, max_characters=MAX_LISTED_PAYLOAD)}
 
 
-def _cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
     """Return what a spreadsheet shows as it is: a text that it would take for a formula begins with an apostrophe."""
     if isinstance(value, list):
         value = "\n".join(value)
@@ -209,7 +209,8 @@ def _cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _rows(rows: Sequence[Sequence[Any]]) -> str:
+def csv_rows(rows: Sequence[Sequence[Any]]) -> str:
+    """Write rows of cells as lines of CSV."""
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     return text.getvalue()

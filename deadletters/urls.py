@@ -5,6 +5,7 @@ from django.urls.converters import StringConverter
 
 from deadletters import health
 from deadletters.views import (
+    audit,
     edits,
     exports,
     groups,
@@ -73,6 +74,8 @@ urlpatterns = [
     path("queues/<live_source:source>/<uuid:message_id>/run", live.run_now, name="run_now"),
     path("queues/<live_source:source>/<uuid:message_id>/stop", live.stop, name="stop"),
     path("queues/<live_source:source>/<uuid:message_id>/dead-letter", live.dead_letter, name="dead_letter"),
+    path("audit/", audit.action_list, name="audit"),
+    re_path(r"^audit/export\.(?P<form>jsonl|csv)$", audit.export, name="export_audit"),
     path("patterns", patterns.patterns, name="patterns"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

@@ -248,7 +248,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'operator action',
                 'db_table': 'operator_actions',
-                'indexes': [models.Index(fields=['dead_letter_id', 'at'], name='operator_actions_of_letter'), models.Index(condition=models.Q(('group_id__isnull', False)), fields=['group_id', 'at'], name='operator_actions_of_group'), models.Index(condition=models.Q(('run_id__isnull', False)), fields=['run_id', 'at'], name='operator_actions_of_run'), models.Index(condition=models.Q(('message_id__isnull', False)), fields=['message_id', 'at'], name='operator_actions_of_message'), models.Index(fields=['-at', '-id'], name='operator_actions_newest')],
+                'indexes': [models.Index(fields=['dead_letter_id', 'at'], name='operator_actions_of_letter'), models.Index(condition=models.Q(('group_id__isnull', False)), fields=['group_id', 'at'], name='operator_actions_of_group'), models.Index(condition=models.Q(('run_id__isnull', False)), fields=['run_id', 'at'], name='operator_actions_of_run'), models.Index(condition=models.Q(('message_id__isnull', False)), fields=['message_id', 'at'], name='operator_actions_of_message'), models.Index(fields=['-at', '-id'], name='operator_actions_newest'), models.Index(django.db.models.functions.text.Left('actor', 200), models.OrderBy(models.F('at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='operator_actions_by_actor'), models.Index(django.db.models.functions.text.Left('action', 200), models.OrderBy(models.F('at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='operator_actions_by_action')],
             },
         ),
         migrations.CreateModel(

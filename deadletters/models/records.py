@@ -1,11 +1,14 @@
 """What people wrote, did, kept and saw."""
 
 from django.db import models
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import F, Q
+from django.db.models.functions import Left, Now
 
 from deadletters.models.groups import FailureGroup
 from deadletters.models.letters import DeadLetter
+
+NAME_PREFIX = 200
+"""Characters of an actor's name and of an action that are indexed; a longer one is compared whole after the index."""
 
 
 class Note(models.Model):
@@ -69,6 +72,12 @@ class OperatorAction(models.Model):
             ),
             # The audit page, newest first.
             models.Index(name="operator_actions_newest", fields=["-at", "-id"]),
+            # What one person did; a prefix, since a name may be longer than an index entry.
+            models.Index(Left("actor", NAME_PREFIX), F("at").desc(), F("id").desc(), name="operator_actions_by_actor"),
+            # Who did one kind of thing.
+            models.Index(
+                Left("action", NAME_PREFIX), F("at").desc(), F("id").desc(), name="operator_actions_by_action"
+            ),
         ]
 
 

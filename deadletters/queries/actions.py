@@ -1,9 +1,13 @@
 """What people did, in words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from deadletters.models import Disposition, GroupState, OperatorAction, RecoveryStatus
+from deadletters.words.jsontexts import written
+from queues.words.redaction import MASK, is_secret, mask
+from queues.words.text import cut
 
 _NAMES = {
     "operator_disposition": "decision",
@@ -11,6 +15,34 @@ _NAMES = {
     "quiet_until_generation": "quiet until build",
     "quiet_until_count": "quiet until letters",
 }
+
+MAX_VALUE = 300
+"""Characters of one value, before or after."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One value that an action changed or names, masked; None on a side that has none."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def changes_of(action: OperatorAction) -> Sequence[Change]:
+    """Return what an action changed, value by value."""
+    before, after = _changes(action.before), _changes(action.after)
+    return [
+        Change(name=_name(key), before=_value(key, before), after=_value(key, after))
+        for key in dict.fromkeys([*before, *after])
+    ]
+
+
+def _value(key: str, values: Mapping[str, Any]) -> str | None:
+    if key not in values:
+        return None
+    value = MASK if is_secret(key) else mask(values[key])
+    return cut(written(value), MAX_VALUE) if isinstance(value, dict | list) else _shown(key, value)
 
 
 def describe(action: OperatorAction) -> str:
@@ -23,7 +55,10 @@ def describe(action: OperatorAction) -> str:
         return f"Changed {', '.join(changes)}"
     if action.action in ("edit", "restore"):
         return _of_payload(action.action, before, after)
-    return _of_queues(action.action, before, after) or _of_runs(action.action, after) or f"Action: {action.action}"
+    found = (
+        _of_queues(action.action, before, after) or _of_runs(action.action, after) or _of_reading(action.action, after)
+    )
+    return found or action.action.replace("_", " ").capitalize()
 
 
 def _of_payload(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -62,6 +97,16 @@ def _of_runs(action: str, after: Mapping[str, Any]) -> str:
         "run_resume": "Resumed it",
         "run_stop": f"Stopped it{_some(not_sent, 'not sent')}",
         "run_discard": "Discarded it",
+    }.get(action, "")
+
+
+def _of_reading(action: str, after: Mapping[str, Any]) -> str:
+    """Say what was read that not everybody sees, or taken away; empty for anything else."""
+    return {
+        "export": f"Exported {after.get('filter') or 'it'} as {after.get('form', '')}",
+        "download_payload": f"Downloaded the payload, unmasked{_some(after.get('bytes'), 'bytes')}",
+        "reveal": f"Revealed {after.get('field', '')}",
+        "note": "Wrote a note",
     }.get(action, "")
 
 

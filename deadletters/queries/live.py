@@ -14,7 +14,7 @@ from django.db.models.functions import Concat, Left
 
 from deadletters.queries import pauses, workers
 from deadletters.queries.workers import Worker
-from deadletters.words.filters import DueCursor, LiveFilter
+from deadletters.words.filters import LiveFilter, NumberedCursor
 from queues import stats
 from queues.conf import conf
 from queues.models import (
@@ -114,7 +114,7 @@ class Page:
     rows: Sequence[Live]
     total: int
     is_capped: bool
-    next: DueCursor | None
+    next: NumberedCursor | None
     cut_short: bool
     now: datetime
     searched: int = SEARCHED
@@ -140,7 +140,7 @@ def page(source: str, filters: LiveFilter) -> Page:
             rows=lives_of(source, part.rows[: filters.size], now),
             total=min(part.total, part.counted_to),
             is_capped=part.total > part.counted_to,
-            next=DueCursor(at=last.scheduled_for, position=last.position) if last else None,
+            next=NumberedCursor(at=last.scheduled_for, position=last.position) if last else None,
             cut_short=looks and _is_cut_short(source, filters, now),
             now=now,
         )

@@ -16,7 +16,7 @@ from django_htmx.middleware import HtmxDetails
 
 PAGES = (
     *("home", "letters", "letter", "edit", "version", "purge", "groups", "group", "group_of", "subjects", "subject"),
-    *("runs", "run", "run_preview"),
+    *("runs", "run", "run_preview", "audit"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
 )
 """Names of the URLs that a browser may come back to after the sign-in; the others are actions and fragments."""

@@ -14,7 +14,7 @@ from deadletters.words import access
 from deadletters.words.errors import BadFilter, NoSuchLetter
 
 PLAIN = "text/plain; charset=utf-8"
-_TYPES = {Form.JSON_LINES: "application/x-ndjson; charset=utf-8", Form.CSV: "text/csv; charset=utf-8"}
+TYPES = {Form.JSON_LINES: "application/x-ndjson; charset=utf-8", Form.CSV: "text/csv; charset=utf-8"}
 
 
 @needs(access.VIEW)
@@ -27,8 +27,8 @@ def letter_list(request: HttpRequest, form: str) -> HttpResponseBase:
         export = exports.export_letters(filters=filters_of(request), form=known, user=request.user, now=now)
     except BadFilter as exc:
         return HttpResponse(str(exc), status=400, content_type=PLAIN)
-    response = StreamingHttpResponse(export.lines, content_type=_TYPES[known])
-    return _named(response, f"dead-letters-{now:%Y%m%d-%H%M%S}.{known}")
+    response = StreamingHttpResponse(export.lines, content_type=TYPES[known])
+    return named(response, f"dead-letters-{now:%Y%m%d-%H%M%S}.{known}")
 
 
 @needs(access.VIEW)
@@ -39,7 +39,7 @@ def letter(request: HttpRequest, dead_letter_id: UUID) -> HttpResponseBase:
         text = exports.export_letter(dead_letter_id=dead_letter_id, user=request.user)
     except NoSuchLetter:
         return _missing()
-    return _named(HttpResponse(text, content_type="application/json"), f"dead-letter-{dead_letter_id}.json")
+    return named(HttpResponse(text, content_type="application/json"), f"dead-letter-{dead_letter_id}.json")
 
 
 @needs(access.REVEAL)
@@ -53,10 +53,10 @@ def payload(request: HttpRequest, dead_letter_id: UUID) -> HttpResponseBase:
     kind, ending = ("application/octet-stream", "bin") if stored.is_exact else ("application/json", "json")
     response = StreamingHttpResponse(stored.pieces(), content_type=kind)
     response["Content-Length"] = str(stored.size)
-    return _named(response, f"payload-{dead_letter_id}.{ending}")
+    return named(response, f"payload-{dead_letter_id}.{ending}")
 
 
-def _named(response: HttpResponseBase, name: str) -> HttpResponseBase:
+def named(response: HttpResponseBase, name: str) -> HttpResponseBase:
     """Let a browser save the answer, and never show it: it holds what others wrote."""
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["X-Content-Type-Options"] = "nosniff"

@@ -209,6 +209,7 @@ def _triage_context(request: HttpRequest, found: FailureGroup) -> dict[str, Any]
         "states": _states(found),
         "timeline": timeline.of_group(found.group_id),
         "timeline_title": _("What was done"),
+        "audited": f"group={found.group_id}",
         "may_triage": request.user.has_perm(access.TRIAGE),
         "now": timezone.now(),
     }

@@ -82,6 +82,7 @@ def _context(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
         "failure_detail": letters.failure_detail_of(letter),
         "timeline": told,
         "timeline_title": _("Timeline"),
+        "audited": f"letter={letter.dead_letter_id}",
         "seen": f"{letter.row_version}.{len(told.events)}",
         "form": form_of(letter, FIELDS),
         "form_seen": form_seen(letter),

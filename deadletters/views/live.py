@@ -227,6 +227,7 @@ def _about(request: HttpRequest, source: str, message_id: UUID) -> dict[str, Any
         "short": source,
         "source": SOURCES[source],
         "message_id": message_id,
+        "audited": f"message={message_id}",
         "may_recover": request.user.has_perm(access.RECOVER),
         "may_triage": request.user.has_perm(access.TRIAGE),
         "max_reason": triage.MAX_NOTE,

@@ -262,6 +262,7 @@ def _context(request: HttpRequest, found: RecoveryRun) -> dict[str, Any]:
         "confirm_above": service.CONFIRM_ABOVE,
         "timeline": timeline.of_run(found.run_id),
         "timeline_title": _("What was done"),
+        "audited": f"run={found.run_id}",
         "seen": ".".join(map(str, (found.state, found.wave, found.row_version, int(bool(awaited)), *counts.values()))),
         "again": _again(found),
         "commands": shell.of_run(request, found),

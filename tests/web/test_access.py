@@ -31,7 +31,7 @@ OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter
 READ = (
     *("letters", "newer", "letter", "version", "groups", "group", "subjects", "subject"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
-    *("runs", "run", "run_preview"),
+    *("runs", "run", "run_preview", "audit"),
 )
 NAMES = ("home", "live", "group_of", "message_state", "run_live", *READ, *ACTIONS, *OF_LEADS)
 ELSEWHERE = {"patterns", "healthz", "readyz"}

@@ -1,6 +1,7 @@
 """The filters of the lists: read from a query string, said back in words and as a query string."""
 
-from deadletters.words.filters.cursors import CountCursor, Cursor, DueCursor, PlaceCursor, StreamCursor
+from deadletters.words.filters.actions import TARGETS, ActionFilter
+from deadletters.words.filters.cursors import CountCursor, Cursor, NumberedCursor, PlaceCursor, StreamCursor
 from deadletters.words.filters.groups import GROUP_SORTS, GROUP_STATES, GroupFilter
 from deadletters.words.filters.letters import (
     CAUSES,
@@ -36,14 +37,16 @@ __all__ = [
     "SIZES",
     "SOURCES",
     "STATUSES",
+    "TARGETS",
+    "ActionFilter",
     "CountCursor",
     "Cursor",
-    "DueCursor",
     "GroupFilter",
     "InboxFilter",
     "ItemFilter",
     "LetterFilter",
     "LiveFilter",
+    "NumberedCursor",
     "OutboxFilter",
     "PerspectiveFilter",
     "PlaceCursor",

@@ -50,8 +50,8 @@ class CountCursor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DueCursor:
-    """The last row of a page that is ordered by when messages are due: its time and position."""
+class NumberedCursor:
+    """The last row of a page that is ordered by a time, then by a number: both of them."""
 
     at: datetime
     position: int
@@ -60,7 +60,7 @@ class DueCursor:
         return f"{_written(self.at)}_{self.position}"
 
     @classmethod
-    def parse(cls, text: str) -> "DueCursor":
+    def parse(cls, text: str) -> "NumberedCursor":
         """Read what `str` wrote; raises BadFilter."""
         moment, _, position = text.partition("_")
         if not _POSITION.fullmatch(position) or abs(int(position)) >= 2**63:

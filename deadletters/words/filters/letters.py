@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import UUID
 
 from deadletters.words.errors import BadFilter
@@ -16,6 +16,7 @@ from deadletters.words.filters.listfilter import (
     spaced,
     uuid_of,
 )
+from deadletters.words.filters.times import moment_of, time_words
 from queues.words.outcomes import Cause, FailureReason
 
 STATUSES = {"open": 0, "recovering": 1, "held": 2, "recovered": 3, "given_up": 4}
@@ -37,18 +38,7 @@ _DECIDED = {
     "hold": "held by a person",
     "give_up": "given up by a person",
 }
-_AGO = re.compile(r"(\d{1,4})([mhd])")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
-
-
-def _time_words(text: str) -> str:
-    """Say a time of a filter in words; one without a zone is in UTC."""
-    ago = _AGO.fullmatch(text)
-    if ago is None:
-        return text if datetime.fromisoformat(text).tzinfo else f"{text} UTC"
-    count, unit = int(ago[1]), _UNITS[ago[2]]
-    return f"{count} {unit if count != 1 else unit[:-1]} ago"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +95,8 @@ class LetterFilter(ListFilter):
         "owner": owner_words,
         "reason": spaced,
         "cause": spaced,
-        "since": _time_words,
-        "until": _time_words,
+        "since": time_words,
+        "until": time_words,
     }
 
     @classmethod
@@ -132,7 +122,7 @@ class LetterFilter(ListFilter):
         if self.payload and len(self.payload) < MIN_PAYLOAD:
             raise BadFilter(f"What is looked for in payloads has at least {MIN_PAYLOAD} characters.")
         for name in ("since", "until"):
-            _moment(name, getattr(self, name), datetime(2000, 1, 1, tzinfo=UTC))
+            moment_of(name, getattr(self, name), datetime(2000, 1, 1, tzinfo=UTC))
 
     @property
     def reason_number(self) -> int | None:
@@ -168,7 +158,7 @@ class LetterFilter(ListFilter):
 
     def times(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """Return since and until as times; "24h" counts back from `now`."""
-        return _moment("since", self.since, now), _moment("until", self.until, now)
+        return moment_of("since", self.since, now), moment_of("until", self.until, now)
 
 
 def reason_name(number: int) -> str:
@@ -181,16 +171,3 @@ def reason_name(number: int) -> str:
 
 def _reason_name(reason: FailureReason) -> str:
     return reason.name.lower()
-
-
-def _moment(name: str, text: str, now: datetime) -> datetime | None:
-    if not text:
-        return None
-    ago = _AGO.fullmatch(text)
-    if ago:
-        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-    try:
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as exc:
-        raise BadFilter(f"“{text}” is no time for “{name}”; write 24h, 7d or 2026-01-31T12:00.") from exc

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from deadletters.words.errors import BadFilter
-from deadletters.words.filters.cursors import DueCursor, StreamCursor
+from deadletters.words.filters.cursors import NumberedCursor, StreamCursor
 from deadletters.words.filters.listfilter import ListFilter, check_one_of, uuid_of
 
 LIVE_STATES = {
@@ -22,7 +22,7 @@ LIVE_STATES = {
 class LiveFilter(ListFilter):
     """Which messages of a source the list shows, those that are due first first; `q` is a message's id."""
 
-    after: DueCursor | None = None
+    after: NumberedCursor | None = None
     state: str = ""
     stream: str = ""
     q: str = ""
@@ -32,8 +32,8 @@ class LiveFilter(ListFilter):
     SHOWN = {"state": LIVE_STATES.__getitem__}
 
     @classmethod
-    def cursor(cls, text: str, _values: Mapping[str, str]) -> DueCursor:
-        return DueCursor.parse(text)
+    def cursor(cls, text: str, _values: Mapping[str, str]) -> NumberedCursor:
+        return NumberedCursor.parse(text)
 
     def __post_init__(self) -> None:
         check_one_of("state", self.state, LIVE_STATES)
