@@ -117,7 +117,8 @@ class GroupAlias(models.Model):
 class GroupCount(models.Model):
     """How many current letters have a fingerprint, source, status and disposition, as far as deltas are folded.
 
-    The exact count is this one plus the deltas still waiting, read by one statement.
+    The exact count is this one plus the deltas still waiting, read by one statement. `changed_at`: when a change was
+    folded into it last; the latest one of the open counts that are all 0 is since when nothing is open.
     """
 
     pk = models.CompositePrimaryKey("fingerprint", "version", "source_table", "recovery_status", "operator_disposition")
@@ -127,6 +128,7 @@ class GroupCount(models.Model):
     recovery_status = models.SmallIntegerField(choices=RecoveryStatus)
     operator_disposition = models.SmallIntegerField(choices=Disposition)
     n = models.BigIntegerField(db_default=0)
+    changed_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         db_table = "group_counts"

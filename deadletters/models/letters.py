@@ -150,6 +150,18 @@ class DeadLetter(models.Model):
                 fields=["failure_reason", "-dead_lettered_at", "-dead_letter_id"],
                 condition=Q(superseded_by=None),
             ),
+            # The overview's open letters by reason and age, and the list of open letters of one reason.
+            models.Index(
+                name="wh_dead_letters_open_by_reason",
+                fields=["failure_reason", "-dead_lettered_at", "-dead_letter_id"],
+                condition=Q(recovery_status=0, superseded_by=None),
+            ),
+            # Open letters that died again after a recovery, by source: the overview's number and its list.
+            models.Index(
+                name="wh_dead_letters_died_again",
+                fields=["source_table", "-dead_lettered_at", "-dead_letter_id"],
+                condition=Q(recovery_status=0, deaths__gt=1, superseded_by=None),
+            ),
             # The list of one message type; a prefix, since a type may be longer than an index entry.
             models.Index(
                 Left("message_type", TYPE_PREFIX),

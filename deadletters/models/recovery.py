@@ -184,6 +184,12 @@ class RecoveryRun(models.Model):
                 fields=["starts_at", "run_id"],
                 condition=Q(state__in=[RunState.FREEZING, RunState.READY, RunState.RUNNING]),
             ),
+            # The overview's runs that are not at their end.
+            models.Index(
+                name="recovery_runs_unfinished",
+                fields=["-created_at", "-run_id"],
+                condition=Q(state__in=[RunState.FREEZING, RunState.READY, RunState.RUNNING, RunState.PAUSED]),
+            ),
             # What was tried on a group before.
             models.Index(name="recovery_runs_of_group", fields=["group_id", "-created_at"]),
             # What a build replayed.

@@ -248,6 +248,10 @@ def _indexed(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLett
         "dead_lettered_at__lt": until,
     }
     letters = letters.filter(**{name: value for name, value in conditions.items() if value is not None})
+    if filters.is_of_other_sources:
+        letters = letters.exclude(source_table__in=list(SOURCES.values()))
+    if filters.again:
+        letters = letters.filter(deaths__gt=1)
     if filters.type:
         prefixed = letters.annotate(type_prefix=Left("message_type", TYPE_PREFIX))
         letters = prefixed.filter(type_prefix=filters.type[:TYPE_PREFIX])

@@ -162,7 +162,7 @@ BEGIN
         SELECT fingerprint, version, source_table, recovery_status, operator_disposition, sum(n)
           FROM eaten GROUP BY 1, 2, 3, 4, 5 HAVING sum(n) <> 0 ORDER BY 1, 2, 3, 4, 5
         ON CONFLICT (fingerprint, version, source_table, recovery_status, operator_disposition)
-        DO UPDATE SET n = c.n + excluded.n
+        DO UPDATE SET n = c.n + excluded.n, changed_at = now()
     ), hours AS (
         INSERT INTO group_hours AS h (fingerprint, version, hour, generation, deaths)
         SELECT fingerprint, version, hour, generation, sum(deaths)

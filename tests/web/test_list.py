@@ -96,6 +96,17 @@ def test_since_counts_back_from_now(page):
     assert found(page, since="1h") == [recent.pk]
 
 
+def test_letters_that_died_again_and_those_of_other_sources_and_reasons_are_found(page):
+    again = a_letter(deaths=2)
+    foreign = a_letter(source_table="their_outbox", failure_reason=4711)
+    a_letter()
+
+    assert found(page, again="yes") == [again.pk]
+    assert found(page, source="other") == [foreign.pk]
+    assert found(page, reason="4711") == [foreign.pk]
+    assert page.get("/letters/", {"again": "no"}).status_code == 400
+
+
 def test_a_text_that_is_an_id_finds_letter_message_and_stream_exactly(page):
     stream = uuid4()
     letter = a_letter(stream_id=stream)

@@ -26,6 +26,9 @@ SOURCES = {
     "perspectives": "wh_perspective_events",
     "broker": "broker",
 }
+OTHER_SOURCES = "other"
+"""The source of letters that come from none of `SOURCES`: another program may have written any."""
+AGAIN = {"yes": "that died again after a recovery"}
 DISPOSITIONS = {"none": 0, "retry_now": 1, "hold": 2, "give_up": 3}
 CAUSES = {cause.value: cause for cause in Cause}
 
@@ -38,6 +41,7 @@ _DECIDED = {
     "hold": "held by a person",
     "give_up": "given up by a person",
 }
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
@@ -53,6 +57,7 @@ class LetterFilter(ListFilter):
     reason: str = ""
     cause: str = ""
     status: str = ""
+    again: str = ""
     disposition: str = ""
     owner: str = ""
     source: str = ""
@@ -71,6 +76,7 @@ class LetterFilter(ListFilter):
     NOUN = "Dead letters"
     SAID = {
         "status": "in state {}",
+        "again": "{}",
         "disposition": "{}",
         "owner": "owned by {}",
         "type": "type {}",
@@ -91,10 +97,12 @@ class LetterFilter(ListFilter):
     }
     SHOWN = {
         "status": spaced,
+        "again": AGAIN.__getitem__,
         "disposition": _DECIDED.__getitem__,
         "owner": owner_words,
         "reason": spaced,
         "cause": spaced,
+        "source": lambda source: "other sources" if source == OTHER_SOURCES else source,
         "since": time_words,
         "until": time_words,
     }
@@ -105,7 +113,9 @@ class LetterFilter(ListFilter):
 
     def __post_init__(self) -> None:
         check_one_of("status", self.status, STATUSES)
-        check_one_of("source", self.source, SOURCES)
+        check_one_of("again", self.again, AGAIN)
+        if not self.is_of_other_sources:
+            check_one_of("source", self.source, SOURCES)
         check_one_of("cause", self.cause, CAUSES)
         check_one_of("disposition", self.disposition, DISPOSITIONS)
         if self.reason and self.reason_number is None:
@@ -126,8 +136,14 @@ class LetterFilter(ListFilter):
 
     @property
     def reason_number(self) -> int | None:
+        """The number of the reason, which is written by its name where it has one."""
         names = {_reason_name(reason): int(reason) for reason in FailureReason}
-        return names.get(self.reason)
+        is_unnamed = _NUMBER.fullmatch(self.reason) and reason_name(int(self.reason)) == self.reason
+        return int(self.reason) if is_unnamed else names.get(self.reason)
+
+    @property
+    def is_of_other_sources(self) -> bool:
+        return self.source == OTHER_SOURCES
 
     @property
     def disposition_number(self) -> int | None:
