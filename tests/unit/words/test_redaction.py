@@ -227,3 +227,8 @@ def test_mask_keeps_the_shape(tree: Any) -> None:
         return [shape(inner) for inner in value] if isinstance(value, list) else None
 
     assert shape(mask(tree)) == shape(tree)
+
+
+@pytest.mark.parametrize("key", ["Paſſword", "toKen", "PİN_token", "APİ-TOKEN"])
+def test_a_key_in_letters_that_only_compare_alike_is_masked(key: str) -> None:
+    assert SECRET not in mask_text(f"{key}={SECRET}")
