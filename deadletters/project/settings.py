@@ -118,6 +118,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "deadletters:letters"
 LOGOUT_REDIRECT_URL = "login"
+CSRF_FAILURE_VIEW = "deadletters.views.errors.out_of_date"
 
 USE_TZ = True
 TIME_ZONE = "UTC"
@@ -129,7 +130,7 @@ STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [SOURCE_STATIC] if SOURCE_STATIC.is_dir() else []
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "deadletters.project.staticfiles.ModuleStorage"},
 }
 
 HTTPS = env.flag("DEADLETTERS_HTTPS", default=False)

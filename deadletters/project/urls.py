@@ -10,3 +10,8 @@ urlpatterns = [
     path("accounts/", include("django.contrib.auth.urls")),
     path("", include("deadletters.urls")),
 ]
+
+handler400 = "deadletters.views.errors.bad_request"
+handler403 = "deadletters.views.errors.not_allowed"
+handler404 = "deadletters.views.errors.not_found"
+handler500 = "deadletters.views.errors.failed"

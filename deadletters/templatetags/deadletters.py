@@ -73,7 +73,10 @@ def moment(at: datetime | None, now: datetime) -> SafeString | str:
         return "–"
     utc = at.astimezone(UTC)
     return format_html(
-        '<time datetime="{}" title="{} UTC">{}</time>', utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S}", ago(at, now)
+        '<time class="ago" datetime="{}" title="{} UTC">{}</time>',
+        utc.isoformat(),
+        f"{utc:%Y-%m-%d %H:%M:%S}",
+        ago(at, now),
     )
 
 

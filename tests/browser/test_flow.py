@@ -113,7 +113,7 @@ def test_a_right_that_was_taken_away_is_said_and_the_note_stays(open_page, opera
 
     page.locator("#note-text").fill("still here")
     page.get_by_role("button", name="Write the note").click()
-    expect(page.locator("#toasts")).to_contain_text("You may not do this")
+    expect(page.locator("#notes form .failure")).to_contain_text("You lack the right to do this. Nothing was changed.")
     expect(page.locator("#note-text")).to_have_value("still here")
 
 
@@ -126,11 +126,11 @@ def test_a_server_that_does_not_answer_is_said_and_polls_say_since_when(open_pag
     page.route("**/notes", lambda route: route.fulfill(status=503))
 
     page.get_by_role("button", name="Write the note").click()
-    expect(page.locator("#toasts")).to_contain_text("That did not work. Nothing was changed.")
+    expect(page.locator("#notes form .failure")).to_contain_text("The server is away for the moment.")
     expect(page.locator("#note-text")).to_have_value("still here")
-    expect(page.locator("#state .stale")).to_contain_text("not up to date since")
+    expect(page.locator("#live-note.stale")).to_contain_text("Not up to date since")
     page.unroute("**/live*")
-    expect(page.locator("#state .stale")).to_have_count(0)
+    expect(page.locator("#live-note")).to_have_text("")
 
 
 def test_newer_letters_are_offered_and_rows_stay_until_asked(open_page):

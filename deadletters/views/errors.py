@@ -1,0 +1,53 @@
+"""Answers to what goes wrong: a page for a browser, a line of text where htmx asked for a part of one."""
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.cache import add_never_cache_headers, patch_vary_headers
+from django.utils.translation import gettext as _
+
+from deadletters.views.access import wants_fragment
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer 400, or 413 to more than the server takes at once."""
+    if isinstance(exception, RequestDataTooBig):
+        said = _("That is more than the server takes at once. Nothing was changed; shorten it and try again.")
+        return _answer(request, 413, "413.html", said)
+    return _answer(request, 400, "400.html", _("The server did not understand that. Nothing was changed."))
+
+
+def not_allowed(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer 403 to who lacks the right."""
+    return _answer(request, 403, "403.html", _("You lack the right to do this. Nothing was changed."))
+
+
+def out_of_date(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer 403 to a form without the right token: its page is from another session."""
+    said = _("This page is out of date. Nothing was changed: reload it and try again.")
+    return _answer(request, 403, "403_csrf.html", said)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer 404."""
+    return _answer(request, 404, "404.html", _("It is not there any more. Reload the page to see what is."))
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Answer 500; its page needs neither session nor database, for these may be what failed."""
+    said = _("The server failed, and has logged why. Look whether it was done before you try again.")
+    if wants_fragment(request):
+        return _answer(request, 500, "500.html", said)
+    return _kept_apart(render(None, "500.html", status=500))
+
+
+def _answer(request: HttpRequest, status: int, page: str, said: str) -> HttpResponse:
+    if wants_fragment(request):
+        return _kept_apart(HttpResponse(said, status=status, content_type="text/plain"))
+    return _kept_apart(render(request, page, status=status))
+
+
+def _kept_apart(response: HttpResponse) -> HttpResponse:
+    patch_vary_headers(response, ["HX-Request"])
+    add_never_cache_headers(response)
+    return response

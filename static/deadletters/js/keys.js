@@ -1,0 +1,97 @@
+// Keys. A key goes to a control of the page, and Enter does it; in a list it goes to the current row's. None acts while
+// somebody types. The help lists what works on the page as it is.
+
+import { picked, pickNone } from "./picks.js";
+import { currentRow, move, rows } from "./rows.js";
+
+const help = document.getElementById("keys");
+const TYPING = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
+const CONTROLS = {
+  a: "[data-key~=a], #triage [name=owner]",
+  r: "[data-key~=r], [data-recover]",
+  n: "[data-key~=n], #note-text",
+  h: "[data-key~=h], [name=decision][value=hold], [name=decision][value=release], #triage [name=operator_disposition]",
+};
+
+const isThere = (element) => !element.disabled && !element.closest("dialog, [hidden]");
+
+function control(key) {
+  const all = [...document.querySelectorAll(CONTROLS[key])].filter(isThere);
+  return all.find((element) => element.matches(`[data-key~=${key}]`)) ?? all[0];
+}
+
+// A row's own page has the control: r, a, n and h on a row open it there.
+function rowLink(key) {
+  const row = currentRow() ?? rows()[0];
+  return row?.closest("[data-row-keys]")?.dataset.rowKeys.includes(key) && !picked().length ? row.querySelector("a") : null;
+}
+
+function show(element) {
+  for (let around = element.parentElement?.closest("details"); around; around = around.parentElement.closest("details")) {
+    around.open = true;
+  }
+  element.focus();
+  element.scrollIntoView({ block: "nearest" });
+}
+
+function go(key) {
+  const link = currentRow() && rowLink(key);
+  if (link) {
+    const target = new URL(link.href);
+    target.hash = `key-${key}`;
+    location.assign(target);
+    return;
+  }
+  const element = control(key);
+  if (element) show(element);
+}
+
+const pickBox = () => currentRow()?.querySelector("input.pick") ?? rows()[0]?.querySelector("input.pick");
+const search = () => document.querySelector("[data-search]");
+
+const KEYS = {
+  "/": { can: search, act: () => search()?.select() },
+  j: { can: () => rows().length, act: () => move(1) },
+  k: { can: () => rows().length, act: () => move(-1) },
+  Enter: { can: () => rows().length, act: null },
+  x: { can: pickBox, act: () => currentRow()?.querySelector("input.pick")?.click() },
+  "?": { can: () => true, act: showHelp },
+  Escape: { can: () => true, act: leave },
+};
+for (const key of Object.keys(CONTROLS)) KEYS[key] = { can: () => control(key) ?? rowLink(key), act: () => go(key) };
+
+function showHelp() {
+  for (const part of help.querySelectorAll("[data-of]")) part.hidden = !KEYS[part.dataset.of].can();
+  help.showModal();
+}
+
+// Out of a menu, out of a field, out of a selection: one step each time.
+function leave() {
+  const menu = document.querySelector("details.menu[open]");
+  if (menu) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  } else if (document.activeElement?.matches(TYPING)) {
+    (currentRow()?.querySelector("a") ?? document.getElementById("main")).focus({ preventScroll: true });
+  } else if (picked().length) pickNone();
+  else {
+    currentRow()?.classList.remove("current");
+    document.activeElement?.blur();
+  }
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return;
+  if (event.target.closest("dialog")) return;
+  if (event.key !== "Escape" && event.target.closest(TYPING)) return;
+  const { act } = KEYS[event.key] ?? {};
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+const asked = /^#key-([arnh])$/.exec(location.hash);
+if (asked) {
+  history.replaceState(history.state, "", location.pathname + location.search);
+  go(asked[1]);
+}

@@ -1,0 +1,105 @@
+// Regions that renew themselves: they rest while somebody is at them, and say so; they say since when they are stale.
+
+import { words } from "./words.js";
+
+const note = document.getElementById("live-note");
+const fresh = new Map(); // when each region was last right, by its id
+const resting = new Set();
+const stale = new Set();
+const opened = Date.now();
+
+export const isPoll = (element) => element?.hasAttribute?.("data-poll") ?? false;
+
+const holds = (region, element) => element !== null && region.contains(element);
+const CONTROLS = "input:not([type=hidden], [type=checkbox], [type=radio]), textarea, select";
+
+function isEdited(field) {
+  if (field.tagName === "SELECT") return [...field.options].some((option) => option.selected !== option.defaultSelected);
+  return field.value !== field.defaultValue;
+}
+
+// Nothing that is typed, picked, marked or opened may be taken away by an answer that comes by itself.
+function isUsed(region) {
+  const selection = getSelection();
+  return (
+    (holds(region, document.activeElement) && document.activeElement.matches(CONTROLS)) ||
+    (!selection.isCollapsed && holds(region, selection.anchorNode)) ||
+    region.querySelector("input.pick:checked, details.menu[open], .current, [data-opened]") !== null ||
+    [...region.querySelectorAll(CONTROLS)].some(isEdited) ||
+    (region.dataset.poll === "rest" && holds(region, document.activeElement))
+  );
+}
+
+// What a person opened is told from what the server sent open.
+document.addEventListener("click", (event) => {
+  const details = event.target.closest("summary")?.parentElement;
+  if (!details) return;
+  if (details.open) delete details.dataset.opened;
+  else details.dataset.opened = "yes";
+});
+
+function say() {
+  const ids = stale.size ? stale : resting;
+  for (const id of [...ids]) if (!document.getElementById(id)) ids.delete(id);
+  let text = "";
+  if (stale.size) {
+    const since = Math.min(...[...stale].map((id) => fresh.get(id) ?? opened));
+    text = `${words.stale} ${new Date(since).toLocaleTimeString(undefined, { timeStyle: "short" })}`;
+  } else if (resting.size) text = words.paused;
+  note.classList.toggle("stale", stale.size > 0);
+  if (note.textContent !== text) note.textContent = text;
+}
+
+export function wentWrong(region) {
+  stale.add(region.id);
+  say();
+}
+
+function wentWell(region) {
+  fresh.set(region.id, Date.now());
+  stale.delete(region.id);
+  resting.delete(region.id);
+  say();
+}
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const region = event.detail.elt;
+  if (!isPoll(region)) return;
+  if (document.hidden) event.preventDefault();
+  else if (isUsed(region)) {
+    event.preventDefault();
+    resting.add(region.id);
+    say();
+  }
+});
+
+// Somebody may have begun to type while the answer was on its way.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const region = event.detail.requestConfig?.elt;
+  if (!isPoll(region) || !event.detail.shouldSwap || !isUsed(region)) return;
+  event.detail.shouldSwap = false;
+  resting.add(region.id);
+  say();
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  const { requestConfig, successful } = event.detail;
+  if (successful && isPoll(requestConfig?.elt) && !resting.has(requestConfig.elt.id)) wentWell(requestConfig.elt);
+});
+
+// A tab that is looked at again is right at once, not after its next tick.
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return;
+  for (const region of document.querySelectorAll("[data-poll][hx-get]")) {
+    window.htmx.ajax("GET", region.getAttribute("hx-get"), { source: region });
+  }
+});
+
+// What rests is looked at again without waiting for the server: leaving a field takes the note away.
+setInterval(() => {
+  for (const id of [...resting]) {
+    const region = document.getElementById(id);
+    if (!region || !isUsed(region)) resting.delete(id);
+  }
+  say();
+}, 1000);
