@@ -27,7 +27,9 @@ BEAT = ("-m", "celery", "-A", "deadletters.project", "beat", "-l", "WARNING", "-
 DEADLINE = 3_600
 LATER_ON = "2100-01-01T00:00+00:00"
 _PAUSE = "INSERT INTO source_pauses (source, kind, value, paused_by) VALUES ('wh_inbox', 'type', %s, 'show')"
-ANSWER_SECONDS = 20
+ANSWER_SECONDS = 60
+IN_FLIGHT = 300
+"""Few enough that all are answered within that time on a machine that does something else, too."""
 SWEEP_SECONDS = 5
 SKIPPED = 40
 """Letters that somebody changes between the freeze and the start."""
@@ -81,7 +83,8 @@ class Show:
 
     def _prepared(self) -> str:
         """Freeze all letters for a later start, change some of them, and let the run begin."""
-        plan = ("--stop-failures", "never", "--deadline-seconds", str(ANSWER_SECONDS), "--starts-at", LATER_ON)
+        answers = ("--deadline-seconds", str(ANSWER_SECONDS), "--in-flight", str(IN_FLIGHT))
+        plan = ("--stop-failures", "never", *answers, "--starts-at", LATER_ON)
         _, run = self._command("recover", "--everything", "--yes", *plan)
         _execute(
             "UPDATE wh_dead_letters SET owner = 'olga', row_version = row_version + 1 WHERE dead_letter_id IN"
