@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _benches() -> dict[str, Callable[[], Iterator[Bench]]]:
-    from tests.bench import inbox, moves, runs  # they need Django's models
+    from tests.bench import inbox, moves, pages, runs  # they need Django's models
 
     return {
         "inbox_noop": inbox.noop,
@@ -40,6 +40,8 @@ def _benches() -> dict[str, Callable[[], Iterator[Bench]]]:
         "run_freeze": runs.freeze,
         "run_dispatch": runs.dispatch,
         "recovery_due": runs.due,
+        "pages_1m": pages.pages_1m,
+        "admin_rival": pages.admin_rival,
     }
 
 
