@@ -182,6 +182,12 @@ class DeadLetter(models.Model):
                 fields=["error_fingerprint", "error_fingerprint_version", "-dead_lettered_at", "-dead_letter_id"],
                 condition=Q(superseded_by=None),
             ),
+            # How many of a group's open letters died again after a recovery.
+            models.Index(
+                name="wh_dead_letters_again_in_group",
+                fields=["error_fingerprint", "error_fingerprint_version", "-dead_lettered_at", "-dead_letter_id"],
+                condition=Q(deaths__gt=1, recovery_status=RecoveryStatus.PENDING, superseded_by=None),
+            ),
             # The due scan of the schedule. Held, closed and unscheduled letters are not in it, however many.
             models.Index(
                 name="wh_dead_letters_due",

@@ -1,5 +1,6 @@
 """Exact counts of fingerprints and subjects, and deaths by hour: what is folded and what still waits, at one moment."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,6 +33,37 @@ class Deaths:
     n: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfGroups:
+    """Numbers by group: its letters by recovery status, its deaths by hour and build; what is 0 is missing."""
+
+    letters: Mapping[UUID, Mapping[int, int]]
+    deaths: Mapping[UUID, Mapping[datetime, Mapping[str, int]]]
+
+
+_OF_GROUPS = """
+WITH known AS MATERIALIZED (
+    SELECT f.group_id, f.fingerprint, f.version FROM group_fingerprints f WHERE f.group_id = ANY (%(groups)s)
+), letters AS (
+    SELECT t.fingerprint, t.version, t.recovery_status, t.n FROM group_totals t
+     WHERE t.fingerprint = ANY (ARRAY(SELECT k.fingerprint FROM known k))
+), deaths AS (
+    SELECT h.fingerprint, h.version, h.hour, h.generation, h.deaths FROM group_hours h
+     WHERE h.fingerprint = ANY (ARRAY(SELECT k.fingerprint FROM known k)) AND h.hour >= %(since)s
+    UNION ALL
+    SELECT d.fingerprint, d.version, d.hour, d.generation, d.deaths FROM group_deltas d
+     WHERE d.deaths > 0 AND d.fingerprint = ANY (ARRAY(SELECT k.fingerprint FROM known k)) AND d.hour >= %(since)s
+)
+SELECT k.group_id, l.recovery_status, NULL::timestamptz, '', sum(l.n)::bigint
+  FROM known k JOIN letters l ON l.fingerprint = k.fingerprint AND l.version = k.version
+ GROUP BY 1, 2 HAVING sum(l.n) <> 0
+UNION ALL
+SELECT k.group_id, NULL, d.hour, d.generation, sum(d.deaths)::bigint
+  FROM known k JOIN deaths d ON d.fingerprint = k.fingerprint AND d.version = k.version
+ GROUP BY 1, 3, 4 HAVING sum(d.deaths) <> 0
+"""
+
+
 def of_fingerprints(fingerprints: Iterable[Fingerprint]) -> Sequence[Count]:
     """Return the counts of the fingerprints that are not 0."""
     wanted = set(fingerprints)
@@ -61,6 +93,18 @@ def deaths_since(fingerprints: Iterable[Fingerprint], since: datetime) -> Sequen
     return [death for death in deaths if death.fingerprint in wanted]
 
 
+def of_groups(group_ids: Sequence[UUID], since: datetime) -> OfGroups:
+    """Return the letters of groups by status, and their deaths by hour and build since a time, at one moment."""
+    letters: dict[UUID, Counter[int]] = {group_id: Counter() for group_id in group_ids}
+    deaths: dict[UUID, dict[datetime, Counter[str]]] = {group_id: {} for group_id in group_ids}
+    for group_id, status, hour, generation, n in _rows(_OF_GROUPS, {"groups": list(group_ids), "since": since}):
+        if hour is None:
+            letters[group_id][status] += n
+        else:
+            deaths[group_id].setdefault(hour, Counter())[generation] += n
+    return OfGroups(letters=letters, deaths=deaths)
+
+
 def of_subjects(keys: Iterable[UUID]) -> Mapping[UUID, Mapping[int, int]]:
     """Return the counts of each subject by recovery status; without what is 0."""
     rows = _rows(
@@ -80,7 +124,7 @@ def _values(fingerprints: set[Fingerprint]) -> list[str]:
     return sorted({value for value, _ in fingerprints})
 
 
-def _rows(sql: str, parameters: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
+def _rows(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return list(cursor.fetchall())

@@ -17,10 +17,10 @@ from deadletters.models import (
     GroupAlias,
     GroupFingerprint,
     Note,
-    RecoveryStatus,
 )
-from deadletters.queries import counts
-from deadletters.queries.counts import Count, Deaths, Fingerprint
+from deadletters.queries import counts, grouprows
+from deadletters.queries.counts import Fingerprint
+from deadletters.queries.grouprows import Row
 from deadletters.words.errors import NoSuchGroup
 from deadletters.words.filters import CountCursor, Cursor, GroupFilter
 from queues.words.redaction import mask_text
@@ -34,19 +34,10 @@ MAX_FINGERPRINTS = 50
 SUBJECT_SAMPLE = 200
 """How many of a group's newest letters are asked what they are about."""
 
-HOUR = timedelta(hours=1)
+RATE = timedelta(hours=1)
+"""Groups in order of their rate are so by the deaths of this hour and of those before it that it reaches into."""
+
 _SORTS = {"last_seen": "last_seen_at", "first_seen": "first_seen_at"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One row of the list. `hours`: deaths in each of the last 24 hours, the present one last."""
-
-    group: FailureGroup
-    note: str
-    open: int
-    total: int
-    hours: Sequence[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,13 +91,13 @@ class SubjectTally:
     n: int
 
 
-def page(filters: GroupFilter, *, now: datetime) -> Page:
-    """Return the page of the list that the filter names, in its order."""
+def page(filters: GroupFilter, *, now: datetime, seen: datetime | None = None) -> Page:
+    """Return the page of the list that the filter names, in its order; `seen`: when the person looked before."""
     matching = _matching(filters, now)
     by_time = filters.sort in _SORTS
-    groups, following = (_by_time if by_time else _by_count)(matching, filters)
+    groups, following = _by_time(matching, filters) if by_time else _by_count(matching, filters, now)
     return Page(
-        rows=_rows(groups, now),
+        rows=grouprows.rows(groups, now=now, seen=seen),
         total=matching.values("pk")[: COUNT_CAP + 1].count(),
         next=following,
         cut_short=_needs_looking(filters) and FailureGroup.objects.values("pk")[LOOKED_AT : LOOKED_AT + 1].exists(),
@@ -205,6 +196,11 @@ def newest_letters(fingerprints: Sequence[Fingerprint], limit: int = SUBJECT_SAM
     return [letter.dead_letter_id for letter in newest]
 
 
+def with_notes(group_ids: Iterable[UUID]) -> Sequence[FailureGroup]:
+    """Return groups with the beginning of their newest notes, for rows of a list."""
+    return list(_with_note(FailureGroup.objects.filter(pk__in=list(group_ids))))
+
+
 def suggestions(limit: int = 50) -> Suggestions:
     """Return types and owners of the groups that were last seen; no type that holds a secret."""
     recent = FailureGroup.objects.order_by("-last_seen_at", "-group_id").values_list("message_type", "owner")[:1000]
@@ -260,9 +256,9 @@ def _by_time(matching: QuerySet[FailureGroup], filters: GroupFilter) -> tuple[Se
 
 
 def _by_count(
-    matching: QuerySet[FailureGroup], filters: GroupFilter
+    matching: QuerySet[FailureGroup], filters: GroupFilter, now: datetime
 ) -> tuple[Sequence[FailureGroup], CountCursor | None]:
-    ranked = _ranked(matching, filters)
+    ranked = _ranked(matching, filters, now)
     shown = ranked[: filters.size]
     known = _with_note(FailureGroup.objects.filter(pk__in=[group_id for group_id, _ in shown])).in_bulk()
     is_last = len(ranked) <= filters.size
@@ -270,69 +266,38 @@ def _by_count(
     return [known[group_id] for group_id, _ in shown if group_id in known], following
 
 
-def _ranked(matching: QuerySet[FailureGroup], filters: GroupFilter) -> Sequence[tuple[UUID, int]]:
+_COUNTED = {
+    "open": "SELECT fingerprint, version, n FROM group_totals WHERE recovery_status = 0",
+    "total": "SELECT fingerprint, version, n FROM group_totals",
+    "rate": """SELECT fingerprint, version, deaths FROM (
+                   SELECT fingerprint, version, deaths, hour FROM group_hours
+                   UNION ALL SELECT fingerprint, version, deaths, hour FROM group_deltas WHERE deaths > 0) h
+                WHERE hour >= %s""",
+}
+"""What the groups of an order are ranked by; the rate since a time."""
+
+
+def _ranked(matching: QuerySet[FailureGroup], filters: GroupFilter, now: datetime) -> Sequence[tuple[UUID, int]]:
     """Return (group, count) of a page and one more, most letters first."""
     candidates, parameters = matching.values("group_id").query.sql_with_params()
-    counted = "t.recovery_status = 0" if filters.sort == "open" else "true"
     after = filters.after if isinstance(filters.after, CountCursor) else None
     sql = f"""
-        WITH candidates AS ({candidates}), counted AS (
-            SELECT f.group_id, coalesce(sum(t.n) FILTER (WHERE {counted}), 0)::bigint AS n
+        WITH candidates AS ({candidates}), numbers (fingerprint, version, n) AS ({_COUNTED[filters.sort]}), counted AS (
+            SELECT f.group_id, coalesce(sum(t.n), 0)::bigint AS n
               FROM candidates c JOIN group_fingerprints f ON f.group_id = c.group_id
-              LEFT JOIN group_totals t ON t.fingerprint = f.fingerprint AND t.version = f.version
+              LEFT JOIN numbers t ON t.fingerprint = f.fingerprint AND t.version = f.version
              GROUP BY 1)
         SELECT group_id, n FROM counted
          WHERE %s::bigint IS NULL OR n < %s OR (n = %s AND group_id < %s)
          ORDER BY n DESC, group_id DESC LIMIT %s
     """  # noqa: S608 - the ORM's own SQL with its parameters
+    since = [(now - RATE).replace(minute=0, second=0, microsecond=0)] if filters.sort == "rate" else []
     place = [after.count, after.count, after.count, after.id] if after else [None] * 4
     with connection.cursor() as cursor:
-        cursor.execute(sql, [*parameters, *place, filters.size + 1])
+        cursor.execute(sql, [*parameters, *since, *place, filters.size + 1])
         return [(group_id, n) for group_id, n in cursor.fetchall()]
 
 
 def _with_note(groups: QuerySet[FailureGroup]) -> QuerySet[FailureGroup]:
     newest = Note.objects.filter(group=OuterRef("pk")).order_by("-written_at", "-id")
     return groups.annotate(newest_note=Subquery(newest.values(said=Left(F("text"), NOTE_CHARACTERS))[:1]))
-
-
-def _rows(groups: Sequence[FailureGroup], now: datetime) -> Sequence[Row]:
-    known = GroupFingerprint.objects.filter(group__in=[group.group_id for group in groups])
-    group_of: dict[Fingerprint, UUID] = {
-        (value, version): group_id
-        for group_id, value, version in known.values_list("group_id", "fingerprint", "version")
-    }
-    this_hour = now.replace(minute=0, second=0, microsecond=0)
-    since = this_hour - 23 * HOUR
-    numbers = _numbers(counts.of_fingerprints(group_of), group_of)
-    trends = _trends(counts.deaths_since(group_of, since), group_of, since)
-    return [
-        Row(
-            group=group,
-            note=getattr(group, "newest_note", None) or "",
-            open=numbers[group.group_id, RecoveryStatus.PENDING],
-            total=numbers[group.group_id, None],
-            hours=[trends[group.group_id, hour] for hour in range(24)],
-        )
-        for group in groups
-    ]
-
-
-def _numbers(found: Iterable[Count], group_of: Mapping[Fingerprint, UUID]) -> Counter[tuple[UUID, int | None]]:
-    """Return letters by (group, status); under None those of all statuses."""
-    numbers: Counter[tuple[UUID, int | None]] = Counter()
-    for count in found:
-        group_id = group_of[count.fingerprint]
-        numbers[group_id, count.status] += count.n
-        numbers[group_id, None] += count.n
-    return numbers
-
-
-def _trends(
-    found: Iterable[Deaths], group_of: Mapping[Fingerprint, UUID], since: datetime
-) -> Counter[tuple[UUID, int]]:
-    """Return deaths by (group, hours after `since`)."""
-    trends: Counter[tuple[UUID, int]] = Counter()
-    for death in found:
-        trends[group_of[death.fingerprint], (death.hour - since) // HOUR] += death.n
-    return trends

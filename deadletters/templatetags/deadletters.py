@@ -244,7 +244,13 @@ def thousands(number: int) -> str:
     return f"{number:,}"
 
 
-_SORTS = {"last_seen": "last seen", "first_seen": "newest", "open": "most open", "total": "most letters"}
+_SORTS = {
+    "last_seen": "last seen",
+    "first_seen": "newest",
+    "open": "most open",
+    "total": "most letters",
+    "rate": "most deaths lately",
+}
 
 
 @register.filter

@@ -57,14 +57,15 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
     if not wants_fragment(request):
         match = request.resolver_match
         is_page = match is not None and match.url_name in PAGES
-        return redirect_to_login(request.get_full_path() if is_page else _referring_page(request))
-    target = redirect_to_login(_referring_page(request))
+        return redirect_to_login(request.get_full_path() if is_page else referring_page(request))
+    target = redirect_to_login(referring_page(request))
     return HttpResponseClientRedirect(target.url)
 
 
-def _referring_page(request: HttpRequest) -> str:
+def referring_page(request: HttpRequest, otherwise: str = "deadletters:letters") -> str:
+    """Return the page of this site that a request came from; `otherwise` names the one for a request from elsewhere."""
     url = request.headers.get("HX-Current-URL") or request.headers.get("Referer") or ""
     if not url_has_allowed_host_and_scheme(url, {request.get_host()}):
-        return resolve_url("deadletters:letters")
+        return resolve_url(otherwise)
     parts = urlsplit(url)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path

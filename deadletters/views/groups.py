@@ -21,6 +21,7 @@ from deadletters.queries import groups, letters, runs, timeline, trends
 from deadletters.triage.changes import SETTABLE_STATES
 from deadletters.views import shell
 from deadletters.views.access import needs, wants_fragment
+from deadletters.views.groupverbs import version_of
 from deadletters.views.parameters import Form, changes_of, filter_of, form_of, refused_form
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, NoSuchGroup, StaleChange
@@ -114,7 +115,7 @@ def triage_group(request: HttpRequest, group_id: UUID) -> HttpResponse:
             user=request.user,
             changes=changes_of(request, found, FIELDS),
             reason=request.POST.get("reason", "").strip()[: triage.MAX_NOTE],
-            row_version=_version(request),
+            row_version=version_of(request.POST),
         )
     except NoSuchGroup:
         return _no_such_group(request)
@@ -152,12 +153,6 @@ def add_note(request: HttpRequest, group_id: UUID) -> HttpResponse:
         return _page(request, found, status=status, **wrong)
     messages.success(request, _("The note is written."))
     return redirect("deadletters:group", found.group_id)
-
-
-def _version(request: HttpRequest) -> int:
-    """Return the version that the person saw; one that nobody can have seen when it is not given."""
-    given = request.POST.get("row_version", "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else -1
 
 
 def _refused(

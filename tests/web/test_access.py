@@ -18,14 +18,14 @@ pytestmark = pytest.mark.django_db
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 ACTIONS = (
-    *("recover", "add_note", "triage_letter", "decide", "triage_group", "add_group_note"),
+    *("recover", "add_note", "triage_letter", "decide", "triage_group", "add_group_note", "group_act"),
     *("pause", "resume", "let_stream_go", "try_destination", "run_now", "stop", "dead_letter"),
     *("prepare_run", "start_run", "change_run"),
 )
 OF_LEADS = ("edit", "restore", "purge")
 OF_A_LETTER = ("letter", "live", "recover", "add_note", "triage_letter", "decide", "edit", "purge")
 OF_A_VERSION = ("version", "restore")
-OF_A_GROUP = ("group", "triage_group", "add_group_note")
+OF_A_GROUP = ("group", "triage_group", "add_group_note", "group_act")
 OF_A_RUN = ("run", "run_live", "run_preview", "start_run", "change_run")
 OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter")
 READ = (

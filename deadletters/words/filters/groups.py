@@ -20,6 +20,7 @@ GROUP_SORTS = {
     "first_seen": "the newest first",
     "open": "the one with most open letters first",
     "total": "the one with most letters first",
+    "rate": "the one with most deaths lately first",
 }
 _BY_TIME = ("last_seen", "first_seen")
 

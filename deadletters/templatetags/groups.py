@@ -1,0 +1,68 @@
+"""Rows of the list of failure groups: titles with their data greyed, small charts, what is offered."""
+
+import re
+from datetime import datetime
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from deadletters.models import Disposition, FailureGroup, GroupState
+from deadletters.queries.grouprows import Row
+from deadletters.templatetags.deadletters import group_state, icon, masked, name
+from deadletters.words.commands import command_for
+from deadletters.words.filters import LetterFilter
+from deadletters.words.sparkbars import SparkBars, sparkbars
+
+register = template.Library()
+
+_DATA = re.compile(r"(<(?:address|email|id|items|number|path|time|url|value)>)")
+MAX_BUILD = 40
+"""Characters of a build in a chip."""
+
+
+@register.filter
+def greyed(text: str) -> SafeString:
+    """Render a message's template with the data in it greyed, secrets masked."""
+    parts = _DATA.split(masked(text))
+    return format_html_join(
+        "", "{}", ((format_html('<i class="var">{}</i>', part) if at % 2 else part,) for at, part in enumerate(parts))
+    )
+
+
+@register.simple_tag
+def triage_state(group: FailureGroup) -> SafeString:
+    """Render the state of a group's triage as a chip, with the build in which it is fixed."""
+    if group.state != GroupState.FIXED or not group.fixed_in_generation:
+        return group_state(group)
+    build = name(group.fixed_in_generation)
+    short = build if len(build) <= MAX_BUILD else f"{build[: MAX_BUILD - 1]}…"
+    return format_html(
+        '<span class="chip group-fixed" title="{}">{}Fixed in {}</span>', build, icon("group-fixed"), short
+    )
+
+
+@register.filter
+def is_held(group: FailureGroup) -> bool:
+    """Say whether a person holds the group's letters."""
+    return group.operator_disposition == Disposition.HOLD_INDEFINITELY
+
+
+@register.simple_tag
+def bars_of(row: Row, now: datetime) -> SparkBars:
+    """Draw a group's deaths of the last hours by build, the present hour last."""
+    named = [{name(build) or "–": n for build, n in counts.items()} for counts in row.hours]
+    this_hour = now.replace(minute=0, second=0, microsecond=0)
+    return sparkbars(named, width=96, height=26, ends_at=this_hour)
+
+
+@register.simple_tag
+def open_letters(group: FailureGroup) -> LetterFilter:
+    """Return the filter of a group's open letters."""
+    return LetterFilter(group=str(group.group_id), status="open")
+
+
+@register.simple_tag
+def recover_command(group: FailureGroup) -> str:
+    """Return the command that prepares what the row's button does."""
+    return command_for("recover", filters=open_letters(group))

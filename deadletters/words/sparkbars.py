@@ -1,0 +1,82 @@
+"""The geometry of a small chart of deaths by hour, split by build, that the server draws."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from deadletters.words.charts import OTHERS, sparkline
+
+MAX_BUILDS = 4
+"""Builds of one chart that are told apart; the smaller ones are one more, OTHERS."""
+GAP = 1
+"""Units between two bars."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One build's parts of the bars, as the path of an SVG; `index` picks its colour."""
+
+    build: str
+    index: int
+    count: int
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkBars:
+    """Stacked bars without axes, `width` x `height` units. `summary`: the text alternative."""
+
+    width: int
+    height: int
+    layers: Sequence[Layer]
+    total: int
+    summary: str
+
+
+def sparkbars(hours: Sequence[Mapping[str, int]], *, width: int, height: int, ends_at: datetime) -> SparkBars:
+    """Draw counts by build, one for each hour, the last of which begins at `ends_at`."""
+    totals = [sum(counts.values()) for counts in hours]
+    line = sparkline(totals, width=width, height=height, ends_at=ends_at)
+    names = _names(hours)
+    folded = [_folded(counts, names) for counts in hours]
+    layers = _layers(folded, names, width=width, height=height, peak=line.peak)
+    builds = ", ".join(f"{layer.build} {layer.count:,}" for layer in layers)
+    summary = f"{line.summary}; on {builds}" if len(layers) > 1 else line.summary
+    return SparkBars(width=width, height=height, layers=layers, total=line.total, summary=summary)
+
+
+def _names(hours: Sequence[Mapping[str, int]]) -> Sequence[str]:
+    """Return the builds that are told apart, in the order of their first appearance."""
+    totals: Counter[str] = Counter()
+    for counts in hours:
+        totals.update(counts)
+    largest = {name for name, _ in totals.most_common(MAX_BUILDS)}
+    names = [name for name, number in totals.items() if number > 0 and name in largest]
+    return names if len(totals) <= MAX_BUILDS else [*names, OTHERS]
+
+
+def _folded(counts: Mapping[str, int], names: Sequence[str]) -> Counter[str]:
+    folded: Counter[str] = Counter()
+    for name, number in counts.items():
+        folded[name if name in names else OTHERS] += max(number, 0)
+    return folded
+
+
+def _layers(
+    hours: Sequence[Counter[str]], names: Sequence[str], *, width: int, height: int, peak: int
+) -> Sequence[Layer]:
+    bar = width / max(len(hours), 1)
+    bases = [float(height)] * len(hours)
+    layers = []
+    for index, name in enumerate(names):
+        path = []
+        for place, counts in enumerate(hours):
+            if number := counts[name]:
+                size = max(number / peak * height, 1.5)
+                bases[place] -= size
+                path.append(
+                    f"M{place * bar:.1f} {max(bases[place], 0):.1f}h{bar - GAP:.1f}v{size:.1f}h-{bar - GAP:.1f}z"
+                )
+        layers.append(Layer(build=name, index=index, count=sum(each[name] for each in hours), path="".join(path)))
+    return layers
