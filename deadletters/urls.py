@@ -50,6 +50,7 @@ urlpatterns = [
     path("groups/", groups.group_list, name="groups"),
     path("groups/<uuid:group_id>/", groups.group, name="group"),
     path("groups/<uuid:group_id>/triage", groups.triage_group, name="triage_group"),
+    path("groups/<uuid:group_id>/menu", groupverbs.menu, name="group_menu"),
     path("groups/<uuid:group_id>/act", groupverbs.act, name="group_act"),
     path("groups/<uuid:group_id>/notes", groups.add_note, name="add_group_note"),
     path("groups/of/<str:fingerprint>", groups.by_fingerprint, name="group_of"),

@@ -266,9 +266,12 @@ def _by_count(
     return [known[group_id] for group_id, _ in shown if group_id in known], following
 
 
+_LETTERS = """SELECT fingerprint, version, n FROM (
+                   SELECT fingerprint, version, recovery_status, n FROM group_counts
+                   UNION ALL SELECT fingerprint, version, recovery_status, n FROM group_deltas) c"""
 _COUNTED = {
-    "open": "SELECT fingerprint, version, n FROM group_totals WHERE recovery_status = 0",
-    "total": "SELECT fingerprint, version, n FROM group_totals",
+    "open": f"{_LETTERS} WHERE recovery_status = 0",
+    "total": _LETTERS,
     "rate": """SELECT fingerprint, version, deaths FROM (
                    SELECT fingerprint, version, deaths, hour FROM group_hours
                    UNION ALL SELECT fingerprint, version, deaths, hour FROM group_deltas WHERE deaths > 0) h

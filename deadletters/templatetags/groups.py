@@ -1,15 +1,18 @@
 """Rows of the list of failure groups: titles with their data greyed, small charts, what is offered."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from deadletters.models import Disposition, FailureGroup, GroupState
 from deadletters.queries.grouprows import Row
-from deadletters.templatetags.deadletters import group_state, icon, masked, name
+from deadletters.templatetags.deadletters import group_state, icon, name
 from deadletters.words.commands import command_for
 from deadletters.words.filters import LetterFilter
 from deadletters.words.sparkbars import SparkBars, sparkbars
@@ -21,10 +24,34 @@ MAX_BUILD = 40
 """Characters of a build in a chip."""
 
 
+@register.simple_tag
+def row_labels() -> Mapping[str, str]:
+    """Return what all rows of the list say and lead to: looked up once, not in each of them."""
+    return {
+        "letters": reverse("deadletters:letters"),
+        "prepare": reverse("deadletters:prepare_run"),
+        "unread": _("New since your last visit"),
+        "open": _("Open"),
+        "of": _("of"),
+        "again": _("failed again"),
+        "none": _("none"),
+        "first": _("first"),
+        "oldest": _("oldest open"),
+        "oldest_after": _("oldest open after"),
+        "owner": _("Owner"),
+        "nobody": _("nobody"),
+        "view_run": _("View run"),
+        "recover": _("Recover"),
+        "nothing_yet": _("Prepare a run; nothing is sent yet"),
+        "more": _("More for"),
+        "all_verbs": _("What can be done…"),
+    }
+
+
 @register.filter
 def greyed(text: str) -> SafeString:
-    """Render a message's template with the data in it greyed, secrets masked."""
-    parts = _DATA.split(masked(text))
+    """Render a message's template, masked already, with the data in it greyed."""
+    parts = _DATA.split(text)
     return format_html_join(
         "", "{}", ((format_html('<i class="var">{}</i>', part) if at % 2 else part,) for at, part in enumerate(parts))
     )
@@ -56,13 +83,17 @@ def bars_of(row: Row, now: datetime) -> SparkBars:
     return sparkbars(named, width=96, height=26, ends_at=this_hour)
 
 
-@register.simple_tag
-def open_letters(group: FailureGroup) -> LetterFilter:
-    """Return the filter of a group's open letters."""
-    return LetterFilter(group=str(group.group_id), status="open")
+@register.filter
+def open_letters(row: Row) -> str:
+    """Return the query string of a group's open letters."""
+    return _opens(row.group).query()
 
 
 @register.simple_tag
 def recover_command(group: FailureGroup) -> str:
     """Return the command that prepares what the row's button does."""
-    return command_for("recover", filters=open_letters(group))
+    return command_for("recover", filters=_opens(group))
+
+
+def _opens(group: FailureGroup) -> LetterFilter:
+    return LetterFilter(group=str(group.group_id), status="open")

@@ -15,7 +15,20 @@ from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 PAGES = (
-    *("home", "letters", "letter", "edit", "version", "purge", "groups", "group", "group_of", "subjects", "subject"),
+    *(
+        "home",
+        "letters",
+        "letter",
+        "edit",
+        "version",
+        "purge",
+        "groups",
+        "group",
+        "group_menu",
+        "group_of",
+        "subjects",
+        "subject",
+    ),
     *("runs", "run", "run_preview", "audit"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
 )

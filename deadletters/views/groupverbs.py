@@ -12,10 +12,10 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _later
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from deadletters import triage
-from deadletters.models import Disposition, FailureGroup, GroupState
+from deadletters.models import Disposition, FailureGroup, GroupState, RecoveryStatus
 from deadletters.queries import grouprows, groups
 from deadletters.views.access import needs, referring_page, wants_fragment
 from deadletters.views.parameters import read
@@ -77,6 +77,26 @@ def _given(name: str, typed: str) -> str:
     return typed.strip()
 
 
+@needs(access.VIEW)
+@require_safe
+def menu(request: HttpRequest, group_id: UUID) -> HttpResponse:
+    """Return what can be done to a group in one step, for its row; without htmx as a page of its own."""
+    try:
+        found = groups.get(group_id)
+    except NoSuchGroup:
+        return HttpResponseNotFound(_("There is no such group."))
+    in_row = wants_fragment(request)
+    numbers = groups.counts_of(groups.fingerprints_of(found)).all.by_status
+    context = {
+        "group": found,
+        "opens": numbers.get(RecoveryStatus.PENDING, 0),
+        "helds": numbers.get(RecoveryStatus.HELD, 0),
+        "now": timezone.now(),
+        "in_row": in_row,
+    }
+    return render(request, f"deadletters/groups/{'_verbs' if in_row else 'menu'}.html", context)
+
+
 @needs(access.TRIAGE)
 @require_POST
 def act(request: HttpRequest, group_id: UUID) -> HttpResponse:
@@ -133,4 +153,4 @@ def _row(request: HttpRequest, group_id: UUID, said: str, status: int) -> HttpRe
     now = timezone.now()
     (row,) = grouprows.rows(groups.with_notes([group_id]), now=now, seen=None)
     context = {"row": row, "now": now, "said": said, "went_wrong": status != 200}
-    return render(request, "deadletters/groups/_row.html", context, status=status)
+    return render(request, "deadletters/groups/_one_row.html", context, status=status)

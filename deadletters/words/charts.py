@@ -164,7 +164,7 @@ def sparkline(
         end=(xs[-1], ys[-1]) if points else ("0", _number(height)),
         peak=peak,
         total=sum(shown),
-        summary=_summary(shown, Axis(start=start, step=step, steps=len(shown))),
+        summary=summary_of(shown, Axis(start=start, step=step, steps=len(shown))),
     )
 
 
@@ -221,7 +221,7 @@ def bars(buckets: Iterable[Bucket], axis: Axis, *, width: int, height: int, mark
         marks=_lines(marks, plot),
         peak=max(totals, default=0),
         total=sum(totals),
-        summary=_summary(totals, axis),
+        summary=summary_of(totals, axis),
     )
 
 
@@ -305,7 +305,7 @@ def _apart(axis: Axis) -> timedelta:
     return next(fitting, max(axis.span, axis.step))
 
 
-def _summary(totals: Sequence[int], axis: Axis) -> str:
+def summary_of(totals: Sequence[int], axis: Axis) -> str:
     """Say a chart in words, such as "peak 120 at 03:00 UTC, 340 in 24 h"."""
     span = _span(axis.span)
     peak = max(totals, default=0)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from deadletters.words.charts import OTHERS, sparkline
+from deadletters.words.charts import HOUR, OTHERS, Axis, summary_of
 
 MAX_BUILDS = 4
 """Builds of one chart that are told apart; the smaller ones are one more, OTHERS."""
@@ -36,14 +36,14 @@ class SparkBars:
 
 def sparkbars(hours: Sequence[Mapping[str, int]], *, width: int, height: int, ends_at: datetime) -> SparkBars:
     """Draw counts by build, one for each hour, the last of which begins at `ends_at`."""
-    totals = [sum(counts.values()) for counts in hours]
-    line = sparkline(totals, width=width, height=height, ends_at=ends_at)
+    totals = [sum(max(number, 0) for number in counts.values()) for counts in hours]
     names = _names(hours)
     folded = [_folded(counts, names) for counts in hours]
-    layers = _layers(folded, names, width=width, height=height, peak=line.peak)
+    layers = _layers(folded, names, width=width, height=height, peak=max(totals, default=0))
+    said = summary_of(totals, Axis(start=ends_at - (len(hours) - 1) * HOUR, step=HOUR, steps=len(hours)))
     builds = ", ".join(f"{layer.build} {layer.count:,}" for layer in layers)
-    summary = f"{line.summary}; on {builds}" if len(layers) > 1 else line.summary
-    return SparkBars(width=width, height=height, layers=layers, total=line.total, summary=summary)
+    summary = f"{said}; on {builds}" if len(layers) > 1 else said
+    return SparkBars(width=width, height=height, layers=layers, total=sum(totals), summary=summary)
 
 
 def _names(hours: Sequence[Mapping[str, int]]) -> Sequence[str]:

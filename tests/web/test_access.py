@@ -25,11 +25,11 @@ ACTIONS = (
 OF_LEADS = ("edit", "restore", "purge")
 OF_A_LETTER = ("letter", "live", "recover", "add_note", "triage_letter", "decide", "edit", "purge")
 OF_A_VERSION = ("version", "restore")
-OF_A_GROUP = ("group", "triage_group", "add_group_note", "group_act")
+OF_A_GROUP = ("group", "triage_group", "add_group_note", "group_act", "group_menu")
 OF_A_RUN = ("run", "run_live", "run_preview", "start_run", "change_run")
 OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter")
 READ = (
-    *("letters", "newer", "letter", "version", "groups", "group", "subjects", "subject"),
+    *("letters", "newer", "letter", "version", "groups", "group", "group_menu", "subjects", "subject"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
     *("runs", "run", "run_preview", "audit"),
 )

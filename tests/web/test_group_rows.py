@@ -33,6 +33,10 @@ def row_of(group, *, seen=None):
     return row
 
 
+def menu_of(group):
+    return reverse("deadletters:group_menu", args=[group.pk])
+
+
 def act(page, group, action, *, headers=None, version=None, **typed):
     address = reverse("deadletters:group_act", args=[group.pk])
     sent = {"action": action, "row_version": group.row_version if version is None else version, **typed}
@@ -82,7 +86,7 @@ def test_open_letters_that_died_again_are_counted_and_the_cap_is_said(monkeypatc
     monkeypatch.setattr(grouprows, "AGAIN_CAP", 1)
     assert row_of(group).is_again_capped
     content = page.get("/groups/").content.decode()
-    assert f"group={group.pk}&amp;status=open&amp;again=yes" in content
+    assert f"status=open&amp;group={group.pk}&amp;again=yes" in content
     assert "1,000+ failed again" in content
 
 
@@ -252,9 +256,26 @@ def test_a_verb_leads_back_to_the_list_as_it_was(page):
 def test_a_viewer_is_offered_nothing_to_do(signed_in, viewer):
     a_group()
 
-    content = signed_in(viewer).get("/groups/").content.decode()
-    assert "Recover 1…" not in content
-    assert "Assign to me" not in content
+    browser = signed_in(viewer)
+    assert "Recover 1…" not in browser.get("/groups/").content.decode()
+    menu = browser.get(menu_of(FailureGroup.objects.get())).content.decode()
+    assert "Assign to me" not in menu
+    assert 'method="post"' not in menu.partition("<main")[2]
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_the_menu_of_a_row_says_to_how_many_and_is_a_page_without_script(page, headers):
+    group = a_group(3)
+
+    content = page.get(menu_of(group), headers=headers).content.decode()
+    assert "Hold its 3 open letters, new ones too" in content
+    assert "Assign to me" in content
+    assert ("<html" in content) == (not headers)
+    assert ("hx-post" in content) == bool(headers)
+    act(page, group, "hold")
+    assert "Release it: 3 are held" in page.get(menu_of(group), headers=headers).content.decode()
+    group.pk = uuid4()
+    assert page.get(menu_of(group), headers=headers).status_code == 404
 
 
 def test_the_order_by_rate_is_by_deaths_of_the_last_hours(page):

@@ -72,7 +72,7 @@ def test_a_row_shows_exact_counts_trend_note_and_owner(page, operator):
     assert row.note == "the newest"
     assert "Declined" in content
     assert "PAY-1" in content
-    assert f"/letters/?group={group.pk}&amp;status=open" in content
+    assert f"/letters/?status=open&amp;group={group.pk}" in content
     assert 'role="img" aria-label="peak 3 at' in content
 
 
