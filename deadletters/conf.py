@@ -1,5 +1,6 @@
 """Settings of the pages: `DEADLETTERS` in Django's settings, each with its unit and default here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
@@ -10,21 +11,32 @@ from django.core.signals import setting_changed
 from queues.words.errors import InvalidSetting
 
 MAX_REGION_SECONDS = 60
+MAX_PATHS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conf:
     """The settings; `region_seconds` is REGION_SECONDS."""
 
+    own_code: Sequence[str] = ()
+    """How paths of files begin whose frames a traceback shows although they look like a library's."""
+
     region_seconds: float = 2
     """How long a region of a page may be read before the page is shown without it."""
 
     def __post_init__(self) -> None:
+        paths = self.own_code
+        if not (isinstance(paths, list | tuple) and len(paths) <= MAX_PATHS and all(map(_is_path, paths))):
+            raise InvalidSetting("OWN_CODE", paths, f"a list of at most {MAX_PATHS} beginnings of paths, none empty")
         seconds = self.region_seconds
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
         if not (is_number and 0 < seconds <= MAX_REGION_SECONDS):
             want = f"a number of seconds, more than 0 and at most {MAX_REGION_SECONDS}"
             raise InvalidSetting("REGION_SECONDS", seconds, want)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 @cache

@@ -165,7 +165,10 @@ QUEUES = {
     "ROUTES": {"shop.warehouse": "inbox"},  # the demo shop's
 }
 
-DEADLETTERS = {"REGION_SECONDS": env.number("DEADLETTERS_REGION_SECONDS", default=2, least=1, most=60)}
+DEADLETTERS = {
+    "OWN_CODE": env.words("DEADLETTERS_OWN_CODE", []),
+    "REGION_SECONDS": env.number("DEADLETTERS_REGION_SECONDS", default=2, least=1, most=60),
+}
 
 LOG_LEVEL = env.choice("DEADLETTERS_LOG_LEVEL", default="INFO", among=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
 structlog.configure(

@@ -30,7 +30,9 @@ class Change:
 
 
 def changes_of(action: OperatorAction) -> Sequence[Change]:
-    """Return what an action changed, value by value."""
+    """Return what an action changed, value by value; a note stands with what it is on."""
+    if action.action == "note":
+        return []
     before, after = _changes(action.before), _changes(action.after)
     return [
         Change(name=_name(key), before=_value(key, before), after=_value(key, after))
@@ -48,6 +50,8 @@ def _value(key: str, values: Mapping[str, Any]) -> str | None:
 def describe(action: OperatorAction) -> str:
     """Say an action in a line, such as "Changed owner: olga → vera, state: new → ongoing"."""
     before, after = _changes(action.before), _changes(action.after)
+    if action.action == "recover" and after.get("outcome") == "sent":
+        return "Sent it back to its queue"
     if action.action == "recover":
         return f"Tried to recover: {_shown('', after.get('outcome', ''))}"
     if action.action == "triage" and after:

@@ -11,12 +11,13 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from deadletters.conf import conf
 from deadletters.models import DeadLetter, FailureGroup, GroupState, RecoveryStatus
 from deadletters.queries.messages import Detail
 from deadletters.templatetags import trees
 from deadletters.words.charts import Sparkline
 from deadletters.words.charts import sparkline as draw_sparkline
-from deadletters.words.errortexts import Part, parts_of
+from deadletters.words.errortexts import Relation, Step, steps_of
 from deadletters.words.filters import STATUSES, reason_name
 from deadletters.words.filters.listfilter import ListFilter
 from queues.models import Source
@@ -158,9 +159,23 @@ def name(text: str) -> str:
 
 
 @register.filter
-def error_parts(text: str | None) -> Sequence[Part]:
-    """Return an error text as parts: messages, own frames, folded library frames."""
-    return parts_of(mask_text(cut(text or "", MAX_ERROR)))
+def error_steps(text: str | None) -> Sequence[Step]:
+    """Return an error text as the exceptions of its chain: messages, own frames, folded library frames."""
+    return steps_of(visible(masked(text)), conf().own_code)
+
+
+_RELATIONS = {
+    Relation.CAUSE: "Its direct cause",
+    Relation.CONTEXT: "Raised while this was being handled",
+    Relation.BEHIND: "Behind it",
+    Relation.MEMBER: "One of its group",
+}
+
+
+@register.filter
+def relation_words(relation: Relation) -> str:
+    """Say what an exception has to do with the one before it."""
+    return _RELATIONS[relation]
 
 
 @register.simple_tag

@@ -184,6 +184,12 @@ def test_a_limit_that_means_nothing_is_refused_by_name(seconds):
         Conf(region_seconds=seconds)
 
 
+@pytest.mark.parametrize("paths", ["/srv/", [""], [1], ["x"] * 101, None])
+def test_paths_that_mean_nothing_are_refused_by_name(paths):
+    with pytest.raises(InvalidSetting, match=r"^OWN_CODE .* none empty"):
+        Conf(own_code=paths)
+
+
 def test_a_setting_that_is_not_known_is_refused_by_name(settings):
     settings.DEADLETTERS = {"REGION_SECOND": 2}
 

@@ -43,6 +43,21 @@ def test_it_says_why_with_library_frames_folded(page):
     assert "/srv/shop/handlers.py" in content
 
 
+def test_frames_of_our_own_code_are_open_where_a_setting_says_so(page, settings):
+    settings.DEADLETTERS = {"OWN_CODE": ["/srv/venv/lib/python3.11/site-packages/queues/"]}
+
+    assert "library frame" not in shown(page, a_letter(error=TRACE))
+
+
+def test_what_stands_behind_a_failure_is_a_step_of_its_own(page):
+    content = shown(page, a_letter(error=f"{TRACE}\n\nBehind it:\nConnectionError: refused \x1b[31m"))
+
+    trace = content.partition('<div class="trace"')[2].partition("</div>")[0]
+    assert "Behind it</p>" in trace
+    assert trace.count("shop.errors.Declined: no funds<") == 1
+    assert "ConnectionError: refused \\x1b[31m" in trace
+
+
 def test_no_reason_and_an_empty_reason_look_different(page):
     assert "No reason was recorded." in shown(page, a_letter(error=None))
     assert "The recorded reason is empty." in shown(page, a_letter(error=""))
