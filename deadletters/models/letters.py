@@ -12,6 +12,10 @@ TYPE_PREFIX = 200
 """Characters of a message type that are indexed; a longer type is compared whole after the index."""
 
 
+OWNER_PREFIX = 200
+"""Characters of an owner that are indexed; pages write none that is longer."""
+
+
 class RecoveryStatus(models.IntegerChoices):
     """What the machine knows about a dead letter's recovery."""
 
@@ -169,6 +173,20 @@ class DeadLetter(models.Model):
                 F("dead_letter_id").desc(),
                 name="wh_dead_letters_by_type",
                 condition=Q(superseded_by=None),
+            ),
+            # The list of what one person owns; a prefix, since others may write a longer one.
+            models.Index(
+                Left("owner", OWNER_PREFIX),
+                F("dead_lettered_at").desc(),
+                F("dead_letter_id").desc(),
+                name="wh_dead_letters_by_owner",
+                condition=Q(owner__isnull=False, superseded_by=None),
+            ),
+            # The list of what died again after a recovery.
+            models.Index(
+                name="wh_dead_letters_again_newest",
+                fields=["-dead_lettered_at", "-dead_letter_id"],
+                condition=Q(deaths__gt=1, superseded_by=None),
             ),
             # What died of one stream.
             models.Index(

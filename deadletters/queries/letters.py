@@ -6,23 +6,22 @@ Lists never select bodies or whole error texts.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, Q, QuerySet, TextField
+from django.db.models import Count, F, Q, QuerySet, TextField, Window
 from django.db.models.functions import Cast, Left
 
 from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, GroupFingerprint, Note, RecoveryStatus
-from deadletters.models.letters import TYPE_PREFIX
-from deadletters.queries import payloads
+from deadletters.models.letters import OWNER_PREFIX, TYPE_PREFIX
+from deadletters.queries import payloads, totals
 from deadletters.words.errors import BadFilter, NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
-from queues.words.messages import MAX_TYPE
-from queues.words.redaction import mask_text
 
 COUNT_CAP = 10_000
 SEARCHED = 50_000
-"""How many of the newest letters are looked through for what no index finds: a text, an owner, a build and the like."""
+"""How many of the newest letters are looked through for what no index finds: a text, a cause, a build and the like."""
 
 MAX_FINGERPRINTS = 50
 """How many fingerprints of one group are read."""
@@ -43,7 +42,13 @@ LIST_FIELDS = (
     "attempts_when_dlq",
     "deaths",
     "recovery_status",
+    "operator_disposition",
+    "held_by_group",
     "owner",
+    "destination",
+    "perspective_name",
+    "edited_version",
+    "row_version",
 )
 
 
@@ -58,33 +63,45 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page of the list. `total` is at most COUNT_CAP + 1; `cut_short`: only the `searched` newest were looked at."""
+    """A page of the list. `cut_short`: only the `searched` newest were looked at."""
 
     rows: Sequence[Row]
-    total: int
     next: Cursor | None
     newest: Cursor | None
     cut_short: bool
     searched: int
 
-    @property
-    def is_capped(self) -> bool:
-        return self.total > COUNT_CAP
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """How many letters match: `n` at most COUNT_CAP + 1, unless it was counted to the end."""
+
+    n: int
+    is_capped: bool = False
 
 
 def page(filters: LetterFilter, *, now: datetime) -> Page:
     """Return the page of the list that the filter names, newest first."""
-    matching = _matching(filters, now)
-    letters = _newest([_after(part, filters.after) for part in matching], filters.size + 1)
+    letters = _newest([_after(part, filters.after) for part in _matching(filters, now)], filters.size + 1)
     shown = letters[: filters.size]
     return Page(
         rows=_with_subjects(shown),
-        total=_count(matching),
         next=_cursor(shown[-1]) if len(letters) > filters.size else None,
         newest=_cursor(shown[0]) if shown else None,
         cut_short=is_cut_short(filters, now),
         searched=_searched(filters),
     )
+
+
+def total(filters: LetterFilter, *, now: datetime, exactly: bool = False) -> Total:
+    """Return how many letters match: of a kept count, else of what is counted up to COUNT_CAP, or to the end."""
+    known = totals.counted(filters)
+    if known is not None:
+        return Total(n=known)
+    if exactly:
+        return Total(n=sum(part.count() for part in _matching(filters, now)))
+    n = count(filters, COUNT_CAP, now=now)
+    return Total(n=n, is_capped=n > COUNT_CAP)
 
 
 def newest(filters: LetterFilter, limit: int, *, now: datetime) -> Sequence[Row]:
@@ -141,7 +158,7 @@ def get(dead_letter_id: UUID) -> DeadLetter:
 
 def briefly(dead_letter_ids: Iterable[UUID]) -> Mapping[UUID, DeadLetter]:
     """Return what lists show of these letters, by id; one that was purged is missing."""
-    columns = (*LIST_FIELDS, "destination", "perspective_name", "stream_id")
+    columns = (*LIST_FIELDS, "stream_id")
     return DeadLetter.objects.filter(pk__in=list(dead_letter_ids)).only(*columns).in_bulk()
 
 
@@ -173,13 +190,6 @@ def any_letter_exists() -> bool:
     return DeadLetter.objects.filter(superseded_by=None).exists()
 
 
-def types_in_use(limit: int = 50) -> Sequence[str]:
-    """Return message types of the newest letters, for suggestions; none that holds a secret."""
-    recent = DeadLetter.objects.filter(superseded_by=None).order_by(*ORDER)
-    sample = recent.values_list("message_type", flat=True)[:1000]
-    return sorted({name for name in sample if len(name) <= MAX_TYPE and mask_text(name) == name})[:limit]
-
-
 def _matching(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLetter]]:
     """Return the matching letters in parts that do not overlap, each of which an index yields in order."""
     return [_looked_through(part, filters) for part in _indexed(filters, now)]
@@ -188,6 +198,14 @@ def _matching(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLet
 def _newest(parts: Sequence[QuerySet[DeadLetter]], limit: int) -> Sequence[DeadLetter]:
     tops = [part.order_by(*ORDER).only(*LIST_FIELDS)[:limit] for part in parts]
     return list(tops[0].union(*tops[1:], all=True).order_by(*ORDER)[:limit] if len(tops) > 1 else tops[0])
+
+
+def row_of(dead_letter_id: UUID) -> Row:
+    """Return one letter as the list shows it; raises NoSuchLetter."""
+    found = _with_subjects(list(DeadLetter.objects.filter(pk=dead_letter_id, superseded_by=None).only(*LIST_FIELDS)))
+    if not found:
+        raise NoSuchLetter(str(dead_letter_id))
+    return found[0]
 
 
 def _count(parts: Sequence[QuerySet[DeadLetter]], cap: int = COUNT_CAP) -> int:
@@ -229,7 +247,6 @@ def _unindexed(filters: LetterFilter) -> list[Q]:
         "generation": filters.generation,
         "destination": filters.destination,
         "perspective_name": filters.perspective,
-        "owner": "" if filters.is_unowned else filters.owner,
     }
     conditions = [Q(**{name: value}) for name, value in wanted.items() if value not in ("", None)]
     return [*conditions, Q(owner=None) | Q(owner="")] if filters.is_unowned else conditions
@@ -257,6 +274,10 @@ def _indexed(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLett
         letters = prefixed.filter(type_prefix=filters.type[:TYPE_PREFIX])
         if len(filters.type) >= TYPE_PREFIX:  # only then: the planner would take two conditions for independent ones
             letters = letters.filter(message_type=filters.type)
+    if filters.owner and not filters.is_unowned:
+        letters = letters.annotate(owner_prefix=Left("owner", OWNER_PREFIX)).filter(owner_prefix=filters.owner)
+    if filters.again:
+        letters = letters.filter(deaths__gt=1)
     if filters.subject_pair:
         letters = letters.filter(dead_letter_id__in=_about(*filters.subject_pair))
     return [letters] if filters.group_id is None else _of_group(letters, filters.group_id)
@@ -314,15 +335,11 @@ def _cursor(letter: DeadLetter) -> Cursor:
 
 def _with_subjects(letters: Sequence[DeadLetter]) -> Sequence[Row]:
     about = DeadLetterSubject.objects.filter(dead_letter__in=[letter.dead_letter_id for letter in letters])
-    firsts = about.order_by("dead_letter", "position").distinct("dead_letter")
+    counted = about.annotate(n=Window(Count("position"), partition_by=F("dead_letter")))
+    firsts = counted.order_by("dead_letter", "position").distinct("dead_letter")
     first = {subject.dead_letter_id: subject for subject in firsts}
-    counted = about.order_by().values_list("dead_letter_id").annotate(n=Count("position"))
-    count = dict(counted)
-    return [
-        Row(
-            letter=letter,
-            subject=first.get(letter.dead_letter_id),
-            more_subjects=max(count.get(letter.dead_letter_id, 0) - 1, 0),
-        )
-        for letter in letters
-    ]
+    return [_row(letter, first.get(letter.dead_letter_id)) for letter in letters]
+
+
+def _row(letter: DeadLetter, subject: Any) -> Row:
+    return Row(letter=letter, subject=subject, more_subjects=subject.n - 1 if subject else 0)

@@ -39,16 +39,16 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 Gated = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
-def needs(permission: str) -> Callable[[View[P]], Gated[P]]:
-    """Let only signed-in users with the permission reach the view, before any data is read."""
+def needs(*permissions: str) -> Callable[[View[P]], Gated[P]]:
+    """Let only signed-in users with the permission, or one of them, reach the view, before any data is read."""
 
     def gate(view: View[P]) -> Gated[P]:
         @wraps(view)
         def gated(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 return _to_sign_in(request)
-            if not request.user.has_perm(permission):
-                raise PermissionDenied(permission)
+            if not any(request.user.has_perm(permission) for permission in permissions):
+                raise PermissionDenied(*permissions)
             response = view(request, *args, **kwargs)
             patch_vary_headers(response, ["HX-Request"])
             add_never_cache_headers(response)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from deadletters import triage
-from deadletters.models import DeadLetter, Disposition, RecoveryStatus
+from deadletters.models import DeadLetter
 from deadletters.queries import groups, letters, runs, timeline, versions
 from deadletters.triage import edits
 from deadletters.views import shell
@@ -21,6 +21,7 @@ from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import form_of
 from deadletters.words import access
 from deadletters.words.errors import NoSuchLetter
+from deadletters.words.policies import decisions_on
 
 NOTES = "_notes.html"
 FIELDS = ("owner", "quiet_until", "quiet_until_generation")
@@ -95,14 +96,7 @@ def _context(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
 
 
 def _decisions(letter: DeadLetter) -> Sequence[str]:
-    """Return what a person may decide about a letter as it is; in flight it holds from its next death on."""
-    undecided = letter.operator_disposition == Disposition.NONE
-    return {
-        RecoveryStatus.PENDING: ["hold", "give_up"],
-        RecoveryStatus.RECOVERING: ["hold", "give_up"] if undecided else ["release"],
-        RecoveryStatus.HELD: ["release", "give_up"],
-        RecoveryStatus.PERMANENTLY_FAILED: ["reopen"],
-    }.get(RecoveryStatus(letter.recovery_status), [])
+    return decisions_on(letter.recovery_status, letter.operator_disposition)
 
 
 def no_such_letter(request: HttpRequest) -> HttpResponse:

@@ -31,10 +31,10 @@ DECISIONS = {
 def recover(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Recover one letter; 409 with its fresh state when somebody was first."""
     try:
-        recovery = triage.recover(dead_letter_id=dead_letter_id, user=request.user, **_seen_numbers(request))
+        recovery = triage.recover(dead_letter_id=dead_letter_id, user=request.user, **seen_numbers(request))
     except NoSuchLetter:
         return no_such_letter(request)
-    said = _said(recovery)
+    said = recovery_words(recovery)
     status = 200 if recovery.is_sent else 409
     if wants_fragment(request):
         return fragment(request, dead_letter_id, "_live.html", status=status, said=said)
@@ -44,7 +44,7 @@ def recover(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     return redirect("deadletters:letter", dead_letter_id)
 
 
-def _seen_numbers(request: HttpRequest) -> dict[str, int | None]:
+def seen_numbers(request: HttpRequest) -> dict[str, int | None]:
     """Return the numbers of the death and of the payload that the form was about; None = it does not say."""
     given = {name: request.POST.get(name, "") for name in ("death", "version")}
     is_number = {name: text.isascii() and text.isdigit() and len(text) < 10 for name, text in given.items()}
@@ -148,7 +148,8 @@ def _reason(request: HttpRequest) -> str:
     return request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
 
 
-def _said(recovery: triage.Recovery) -> str:
+def recovery_words(recovery: triage.Recovery) -> str:
+    """Say what became of a request to recover."""
     by = recovery.by or _("somebody")
     at = f"{recovery.at:%Y-%m-%d %H:%M:%S} UTC" if recovery.at else _("an unknown time")
     return {

@@ -1,9 +1,9 @@
 """The list of dead letters."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -15,37 +15,53 @@ from deadletters.queries import letters
 from deadletters.views import shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of
+from deadletters.views.regions import Region, load, reading
 from deadletters.words import access
 from deadletters.words.errors import BadFilter
-from deadletters.words.filters import CAUSES, DISPOSITIONS, SIZES, SOURCES, STATUSES, LetterFilter
+from deadletters.words.filters import (
+    AGAIN,
+    CAUSES,
+    DISPOSITIONS,
+    MAX_SEARCH,
+    SIZES,
+    SOURCES,
+    STATUSES,
+    LetterFilter,
+    read_search,
+    write_search,
+)
+from deadletters.words.filters.tokens import write_values
 from queues.words.outcomes import FailureReason
+
+CHOICES: Mapping[str, Any] = {
+    "statuses": tuple(STATUSES),
+    "sources": tuple(SOURCES),
+    "sizes": SIZES,
+    "reasons": tuple(reason.name.lower() for reason in FailureReason),
+    "causes": tuple(CAUSES),
+    "dispositions": tuple(DISPOSITIONS),
+    "agains": tuple(AGAIN),
+    "max_search": MAX_SEARCH,
+}
+"""What the form offers."""
+
+RARE = (
+    *("owner", "cause", "disposition", "again", "generation", "destination", "perspective"),
+    *("stream", "group", "payload"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListContext:
-    """What the list page shows; `error` instead of a page when the filter cannot be understood.
+class Asked:
+    """What the address asks for; `error` where it is not understood.
 
-    `typed` fills the form, with what was given even if it was not understood.
+    `typed` fills the form and `search` the box, with what was given even if it was not understood.
     """
 
-    filters: LetterFilter
-    page: letters.Page | None
+    filters: LetterFilter = field(default_factory=LetterFilter)
     typed: Mapping[str, Any]
-    now: datetime
+    search: str
     error: str = ""
-    nothing_ever: bool = False
-    types: Any = ()
-    is_rare: bool = False
-    commands: Sequence[str] = ()
-    statuses: Any = tuple(STATUSES)
-    sources: Any = tuple(SOURCES)
-    sizes: Any = SIZES
-    reasons: Any = tuple(reason.name.lower() for reason in FailureReason)
-    causes: Any = tuple(CAUSES)
-    dispositions: Any = tuple(DISPOSITIONS)
-
-
-RARE = ("owner", "cause", "disposition", "generation", "destination", "perspective", "stream", "group", "payload")
 
 
 @needs(access.VIEW)
@@ -58,30 +74,17 @@ def home(_request: HttpRequest) -> HttpResponse:
 @needs(access.VIEW)
 @require_safe
 def letter_list(request: HttpRequest) -> HttpResponse:
-    """Show a page of the list; 400 with the reason for a filter that is not understood."""
-    now = timezone.now()
-    template = "_results.html" if wants_fragment(request) else "list.html"
-    try:
-        filters = filters_of(request)
-    except BadFilter as exc:
-        context = ListContext(filters=LetterFilter(), page=None, typed=request.GET.dict(), now=now, error=str(exc))
-        return _render(request, template, vars(context), status=400)
-    page = letters.page(filters, now=now)
-    nothing_ever = not page.rows and not letters.any_letter_exists()
-    types = letters.types_in_use() if template == "list.html" else ()
-    context = ListContext(
-        filters=filters,
-        page=page,
-        typed=vars(filters),
-        now=now,
-        nothing_ever=nothing_ever,
-        types=types,
-        is_rare=any(getattr(filters, name) for name in RARE),
-        commands=shell.of_list(request, filters),
-    )
-    response = _render(request, template, vars(context))
-    here = filters.query(after=str(filters.after or ""))
-    return push_url(response, f"{request.path}?{here}" if here else request.path)
+    """Show a page of the list; 400 with the reason for a filter that is not understood.
+
+    A search leads to the address of the filter that it is: each filter has one.
+    """
+    asked = _asked(request)
+    if asked.error:
+        return _listed(request, {"page": None, "filters": asked.filters}, asked, status=400)
+    if "search" in request.GET and not wants_fragment(request):
+        return redirect(_address(request, asked.filters))
+    response = _listed(request, _page(asked.filters), asked)
+    return push_url(response, _address(request, asked.filters))
 
 
 @needs(access.VIEW)
@@ -95,6 +98,85 @@ def newer(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     context = {"filters": filters, "count": letters.count_newer(filters, filters.after, now=now), "now": now}
     return _render(request, "_newer.html", context)
+
+
+@needs(access.VIEW)
+@require_safe
+def count(request: HttpRequest) -> HttpResponse:
+    """Count to the end what the list counts up to a cap; without htmx the whole list with that count."""
+    asked = _asked(request)
+    if asked.error:
+        return _listed(request, {"page": None, "filters": asked.filters}, asked, status=400)
+    filters = asked.filters
+    region = load("letters_count", lambda: letters.total(filters, now=timezone.now(), exactly=True))
+    if wants_fragment(request):
+        return _render(request, "_count.html", {"filters": filters, "counted": region})
+    return _listed(request, {**_page(filters), "counted": region}, asked)
+
+
+def _asked(request: HttpRequest) -> Asked:
+    given = request.GET.dict()
+    if "search" not in given:
+        try:
+            filters = filters_of(request)
+        except BadFilter as exc:
+            return Asked(typed=given, search=write_values(given), error=str(exc))
+        return Asked(filters=filters, typed=vars(filters), search=write_search(filters))
+    search = given["search"]
+    try:
+        layout = LetterFilter.parse({name: value for name, value in given.items() if name == "size"})
+        if others := sorted(set(given) - {"search", "size"}):
+            raise BadFilter(f"A search is the whole filter; “{others[0][:40]}” cannot stand beside it.")
+        filters = replace(read_search(search), size=layout.size)
+    except BadFilter as exc:
+        return Asked(typed={}, search=search[:MAX_SEARCH], error=str(exc))
+    return Asked(filters=filters, typed=vars(filters), search=write_search(filters))
+
+
+def _page(filters: LetterFilter) -> dict[str, Any]:
+    """Read the page and its count, each in a time of its own."""
+    now = timezone.now()
+    with reading() as read:
+        rows: Region[letters.Page] = read("letters", lambda: letters.page(filters, now=now))
+        counted = read("letters_count", lambda: letters.total(filters, now=now))
+    page = rows.value
+    return {
+        "filters": filters,
+        "page": page,
+        "region": rows,
+        "counted": counted,
+        "now": now,
+        "nothing_ever": page is not None and not page.rows and not letters.any_letter_exists(),
+    }
+
+
+def _listed(request: HttpRequest, shown: dict[str, Any], asked: Asked, *, status: int = 200) -> HttpResponse:
+    """Render the list: the whole page, or its results, with the form where that has to follow."""
+    is_fragment = wants_fragment(request)
+    context = {
+        **CHOICES,
+        **shown,
+        "typed": asked.typed,
+        "search": asked.search,
+        "error": asked.error,
+        "is_rare": any(asked.typed.get(name) for name in RARE),
+        "renews_form": is_fragment and not _is_same_filter(request, asked),
+        "commands": shell.of_list(request, asked.filters),
+    }
+    return _render(request, "_results.html" if is_fragment else "list.html", context, status=status)
+
+
+def _is_same_filter(request: HttpRequest, asked: Asked) -> bool:
+    """Say whether the page is filtered so already: then what somebody is typing into its form is left alone."""
+    if "search" in request.GET or asked.error:
+        return False
+    here = dict(parse_qsl(urlsplit(request.headers.get("HX-Current-URL", "")).query))
+    return {name: value for name, value in here.items() if name not in ("after", "size")} == dict(asked.filters.parts())
+
+
+def _address(request: HttpRequest, filters: LetterFilter) -> str:
+    here = filters.query(after=str(filters.after or ""))
+    return f"{request.path}?{here}" if here else request.path
 
 
 def filters_of(request: HttpRequest) -> LetterFilter:

@@ -97,6 +97,17 @@ def next_status(status: int, event: Event) -> Status | None:
     return TRANSITIONS.get((Status(status), event))
 
 
+def decisions_on(status: int, disposition: int) -> Sequence[Event]:
+    """Return what a person may decide about a letter as it is; in flight it holds from its next death on."""
+    in_flight = [Event.HOLD, Event.GIVE_UP] if disposition == Disposition.NONE else [Event.RELEASE]
+    return {
+        Status.PENDING: [Event.HOLD, Event.GIVE_UP],
+        Status.RECOVERING: in_flight,
+        Status.HELD: [Event.RELEASE, Event.GIVE_UP],
+        Status.PERMANENTLY_FAILED: [Event.REOPEN],
+    }.get(Status(status), [])
+
+
 def next_disposition(disposition: int, event: Event) -> Disposition:
     """Return what a person's decision is after an allowed event; a send uses up "retry now" and nothing else."""
     if event is Event.SENT and disposition == Disposition.RETRY_NOW:

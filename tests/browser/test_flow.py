@@ -40,8 +40,8 @@ def test_find_read_note_and_recover_one_letter(open_page, script):
     page = open_page(java_script_enabled=script)
 
     sign_in(page, "olga")
-    page.get_by_label("Text or id").fill("carddeclined")
-    page.get_by_role("button", name="Filter").click()
+    page.get_by_label("Search", exact=True).fill("carddeclined")
+    page.get_by_role("button", name="Search").click()
     expect(page.locator("[data-row]")).to_have_count(1)
     expect(page.locator("#results")).to_contain_text("with “carddeclined” in them")
     assert "q=carddeclined" in page.url

@@ -125,10 +125,10 @@ def test_the_keyboard_alone_reaches_everything(open_page, operator):
     sign_in(page, operator.username)
 
     page.keyboard.press("/")
-    expect(page.get_by_label("Text or id")).to_be_focused()
+    expect(page.get_by_label("Search", exact=True)).to_be_focused()
     page.keyboard.type("jk?")
-    expect(page.get_by_label("Text or id")).to_have_value("jk?")
-    page.get_by_label("Text or id").fill("")
+    expect(page.get_by_label("Search", exact=True)).to_have_value("jk?")
+    page.get_by_label("Search", exact=True).fill("")
     page.locator("#main").focus()
     for key in "jjjk":
         page.keyboard.press(key)

@@ -18,22 +18,25 @@ pytestmark = pytest.mark.django_db
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 ACTIONS = (
-    *("recover", "add_note", "triage_letter", "decide", "triage_group", "add_group_note", "group_act"),
+    *("recover", "add_note", "triage_letter", "decide", "act", "triage_group", "add_group_note", "group_act"),
     *("pause", "resume", "let_stream_go", "try_destination", "run_now", "stop", "dead_letter"),
     *("prepare_run", "start_run", "change_run"),
 )
 OF_LEADS = ("edit", "restore", "purge")
-OF_A_LETTER = ("letter", "live", "recover", "add_note", "triage_letter", "decide", "edit", "purge")
+OF_A_LETTER = (
+    *("letter", "live", "recover", "add_note", "triage_letter", "decide", "edit", "purge"),
+    *("act", "row"),
+)
 OF_A_VERSION = ("version", "restore")
 OF_A_GROUP = ("group", "triage_group", "add_group_note", "group_act", "group_menu")
 OF_A_RUN = ("run", "run_live", "run_preview", "start_run", "change_run")
 OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter")
 READ = (
-    *("letters", "newer", "letter", "version", "groups", "group", "group_menu", "subjects", "subject"),
+    *("letters", "newer", "count_letters", "letter", "version", "groups", "group", "group_menu", "subjects", "subject"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
     *("runs", "run", "run_preview", "audit"),
 )
-NAMES = ("home", "live", "group_of", "message_state", "run_live", *READ, *ACTIONS, *OF_LEADS)
+NAMES = ("home", "live", "row", "group_of", "message_state", "run_live", *READ, *ACTIONS, *OF_LEADS)
 ELSEWHERE = {"patterns", "healthz", "readyz"}
 """Open to all, or to nobody; exports have tests of their own."""
 

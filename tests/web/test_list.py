@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from django.test.utils import CaptureQueriesContext, override_settings
 
 from deadletters.models import RecoveryStatus
 from deadletters.queries import letters
@@ -218,7 +218,7 @@ def test_a_row_says_what_it_is_in_words(page):
     a_letter(error="")
 
     content = page.get("/letters/").content.decode()
-    for said in ("Recovering", "2×", "+2", "Given up", "no reason recorded", "empty reason", "Inbox"):
+    for said in ("Recovering", "died 2×", "+2", "Given up", "no reason recorded", "empty reason", "Inbox"):
         assert said in content
 
 
@@ -273,7 +273,144 @@ def test_counts_are_capped(page, monkeypatch):
     for _ in range(4):
         a_letter()
 
-    assert "10,000+" in page.get("/letters/").content.decode()
+    content = page.get("/letters/", {"reason": "unknown"}).content.decode()
+    assert "10,000+" in content
+    assert "count exactly" in content
+
+
+def test_what_is_counted_anyway_is_exact_whatever_the_cap(page, monkeypatch):
+    monkeypatch.setattr(letters, "COUNT_CAP", 2)
+    for status in [RecoveryStatus.HELD] * 3 + [RecoveryStatus.PENDING]:
+        a_letter(status=status)
+    a_letter(source_table="wh_outbox")
+
+    def counted(**parameters):
+        total = page.get("/letters/", parameters).context["counted"].value
+        assert not total.is_capped
+        return total.n
+
+    assert [counted(), counted(status="held"), counted(source="outbox")] == [5, 3, 1]
+    assert counted(disposition="none", source="inbox") == 4
+
+
+def test_a_capped_count_is_counted_to_the_end_when_asked_for(page, monkeypatch):
+    monkeypatch.setattr(letters, "COUNT_CAP", 2)
+    for _ in range(4):
+        a_letter()
+
+    fragment = page.get("/letters/count", {"reason": "unknown"}, headers=HTMX).content.decode()
+    assert "4" in fragment
+    assert "10,000+" not in fragment
+    assert "<tr" not in fragment
+    whole = page.get("/letters/count", {"reason": "unknown"})
+    assert whole.context["counted"].value.n == 4
+    assert len(whole.context["page"].rows) == 4
+    assert page.get("/letters/count", {"reason": "nope"}).status_code == 400
+
+
+def test_a_count_that_takes_too_long_takes_no_row_with_it(page, monkeypatch):
+    a_letter(message_type="the.Row")
+
+    def slow(*_, **__):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(20)")
+
+    monkeypatch.setattr(letters, "total", slow)
+    with override_settings(DEADLETTERS={"REGION_SECONDS": 0.05}):
+        content = page.get("/letters/").content.decode()
+
+    assert "Counting took too long." in content
+    assert "the.Row" in content
+
+
+def test_rows_that_take_too_long_leave_the_search_and_say_so(page, monkeypatch):
+    a_letter(message_type="the.Row")
+
+    def slow(*_, **__):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(20)")
+
+    monkeypatch.setattr(letters, "page", slow)
+    with override_settings(DEADLETTERS={"REGION_SECONDS": 0.05}):
+        content = page.get("/letters/", {"q": "x y"}).content.decode()
+
+    assert "Took too long." in content
+    assert "/letters/?q=x+y" in content
+    assert "the.Row" not in content
+
+
+def test_a_search_is_the_whole_filter_and_leads_to_its_one_address(page):
+    wanted = a_letter(message_type="order.placed", failure_reason=4, error="boom bang")
+    a_letter(message_type="order.placed", failure_reason=4, error="hush")
+    search = "type:order.placed boom reason:validation_error since:99d bang"
+    address = "/letters/?type=order.placed&reason=validation_error&q=boom+bang&since=99d"
+
+    response = page.get("/letters/", {"search": search, "size": "25"})
+    assert (response.status_code, response.headers["Location"]) == (302, f"{address}&size=25")
+    fragment = page.get("/letters/", {"search": search.replace("since:99d", "")}, headers=HTMX)
+    assert fragment.headers["HX-Push-Url"] == address.replace("&since=99d", "")
+    assert [row.letter.pk for row in fragment.context["page"].rows] == [wanted.pk]
+    assert 'value="type:order.placed reason:validation_error boom bang"' in fragment.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"search": "stauts:open boom"}, "did you mean “status”?"),
+        ({"search": "status:open status:held"}, "given more than once"),
+        ({"search": "status:zombie"}, "“zombie” is no status"),
+        ({"search": "boom", "status": "open"}, "“status” cannot stand beside it"),
+        ({"search": "x" * 9_000}, "at most 8,000 characters"),
+    ],
+)
+def test_a_search_that_is_not_understood_is_400_and_stays_in_the_box(page, parameters, said):
+    a_letter(error="must not be shown")
+
+    for headers in ({}, HTMX):
+        response = page.get("/letters/", parameters, headers=headers)
+        assert response.status_code == 400
+        content = response.content.decode()
+        assert said in content
+        assert f'value="{parameters["search"][:8_000]}"' in content
+        assert "must not be shown" not in content
+
+
+def test_the_form_follows_a_changed_filter_and_is_left_alone_under_the_same(page):
+    a_letter()
+    here = {**HTMX, "HX-Current-URL": "http://testserver/letters/?status=open&size=25"}
+
+    same = page.get("/letters/", {"status": "open", "after": "20260115T120000.000000_" + "0" * 32}, headers=here)
+    other = page.get("/letters/", {"status": "held"}, headers=here)
+    assert 'id="filters"' not in same.content.decode()
+    assert 'id="filters" hx-swap-oob="true"' in other.content.decode()
+    assert 'value="status:held"' in other.content.decode()
+
+
+def test_each_part_of_the_filter_is_a_chip_with_a_link_without_it(page):
+    content = page.get("/letters/", {"status": "held", "q": "a&b", "size": "25"}).content.decode()
+
+    assert 'href="/letters/?q=a%26b&amp;size=25"' in content
+    assert 'href="/letters/?status=held&amp;size=25"' in content
+    assert "No longer filter by: with “a&amp;b” in them" in content
+
+
+def test_what_a_row_says_are_links_that_narrow_the_list(page):
+    a_letter(failure_reason=4, source_table="wh_outbox", destination="topic/eu", owner="vera")
+
+    content = page.get("/letters/", {"q": "no such", "size": "25"}).content.decode()
+    for link in ("reason=validation_error&amp;q=no+such", "source=outbox&amp;q=no+such", "owner=vera&amp;q=no+such"):
+        assert f'href="/letters/?{link}&amp;size=25"' in content
+    assert "topic/eu" in content
+
+
+def test_letters_that_died_again_and_what_one_owns_are_lists(page):
+    again = a_letter(deaths=2)
+    mine = a_letter(owner="olga")
+    a_letter(owner="olga the other")
+
+    assert found(page, again="yes") == [again.pk]
+    assert found(page, owner="olga") == [mine.pk]
+    assert page.get("/letters/?again=no").status_code == 400
 
 
 def test_newer_letters_are_counted_and_offered_while_the_rows_stay(page):

@@ -4,6 +4,7 @@ from deadletters.words.filters.actions import TARGETS, ActionFilter
 from deadletters.words.filters.cursors import CountCursor, Cursor, NumberedCursor, PlaceCursor, StreamCursor
 from deadletters.words.filters.groups import GROUP_SORTS, GROUP_STATES, GroupFilter
 from deadletters.words.filters.letters import (
+    AGAIN,
     CAUSES,
     DISPOSITIONS,
     SOURCES,
@@ -22,14 +23,17 @@ from deadletters.words.filters.live import (
 )
 from deadletters.words.filters.runs import ITEM_STATES, RUN_KINDS, RUN_STATES, ItemFilter, RunFilter
 from deadletters.words.filters.subjects import SubjectFilter
+from deadletters.words.filters.tokens import MAX_SEARCH, read_search, write_search
 
 __all__ = [
+    "AGAIN",
     "CAUSES",
     "DISPOSITIONS",
     "GROUP_SORTS",
     "GROUP_STATES",
     "ITEM_STATES",
     "LIVE_STATES",
+    "MAX_SEARCH",
     "MAX_TEXT",
     "NOBODY",
     "RUN_KINDS",
@@ -54,5 +58,7 @@ __all__ = [
     "StreamCursor",
     "StreamFilter",
     "SubjectFilter",
+    "read_search",
     "reason_name",
+    "write_search",
 ]

@@ -62,15 +62,24 @@ class ListFilter:
     def is_empty(self) -> bool:
         return not any(True for _ in self.parts())
 
+    def phrases(self) -> Iterator[tuple[str, str]]:
+        """Yield the filters in force as (name, what it says in English)."""
+        for name, value in self.parts():
+            yield name, self.SAID[name].format(self.SHOWN.get(name, str)(value))
+
     def words(self) -> str:
         """Say the filter in English."""
-        phrases = [self.SAID[name].format(self.SHOWN.get(name, str)(value)) for name, value in self.parts()]
+        phrases = [phrase for _, phrase in self.phrases()]
         return f"{self.NOUN} {', '.join(phrases)}" if phrases else f"All {self.NOUN[0].lower()}{self.NOUN[1:]}"
 
     def query(self, **changes: str) -> str:
-        """Return the query string with changes; a page is never carried over, an empty value removes a filter."""
+        """Return the query string with changes, the same for the same filter.
+
+        A page is never carried over, an empty value removes a filter.
+        """
         values = dict(self.parts()) | self.layout() | changes
-        return urlencode({name: value for name, value in values.items() if value})
+        names = [*(name for name in self.SAID if name in values), *(name for name in values if name not in self.SAID)]
+        return urlencode({name: values[name] for name in names if values[name]})
 
     def layout(self) -> dict[str, str]:
         """Return what else the query string holds: how the list is shown, where that is not as usual."""

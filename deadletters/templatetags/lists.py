@@ -1,0 +1,85 @@
+"""What a row of the list says of its letter, and the links that narrow or widen the list."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import template
+from django.template import RequestContext
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from deadletters.models import DeadLetter, Disposition, RecoveryStatus
+from deadletters.templatetags.deadletters import icon
+from deadletters.words.filters import SOURCES, LetterFilter
+from deadletters.words.filters.listfilter import ListFilter
+from deadletters.words.policies import decisions_on
+
+register = template.Library()
+
+DIED_OFTEN = 3
+"""Deaths from which on a letter is marked in red."""
+
+_SOURCE_NAMES = {table: name for name, table in SOURCES.items()}
+_DECIDED = {
+    Disposition.RETRY_NOW: "retry now",
+    Disposition.HOLD_INDEFINITELY: "held by a person",
+    Disposition.MARK_PERMANENTLY_FAILED: "by a person",
+}
+_DECIDED_IN_FLIGHT = {
+    Disposition.RETRY_NOW: "then retry",
+    Disposition.HOLD_INDEFINITELY: "then hold",
+    Disposition.MARK_PERMANENTLY_FAILED: "then give up",
+}
+
+
+@register.simple_tag
+def without(filters: ListFilter, name: str) -> str:
+    """Return the filter as a query string without one of its parts."""
+    return filters.query(**{name: ""})
+
+
+@register.simple_tag(takes_context=True)
+def narrowed(context: RequestContext, name: str, value: Any) -> str:
+    """Return the query string of the list that the page shows, or of all letters, with one filter more."""
+    shown = context.get("filters")
+    return (shown if isinstance(shown, LetterFilter) else LetterFilter()).query(**{name: str(value)})
+
+
+@register.filter
+def source_key(source: str) -> str:
+    """Return a source table's name as it is filtered by; empty for one that is not ours."""
+    return _SOURCE_NAMES.get(source, "")
+
+
+@register.simple_tag
+def decided(letter: DeadLetter) -> str:
+    """Say what was decided about a letter, where its state does not say it; empty where nothing was."""
+    disposition = Disposition(letter.operator_disposition)
+    if disposition is Disposition.NONE or letter.recovery_status == RecoveryStatus.RECOVERED:
+        return ""
+    if letter.recovery_status == RecoveryStatus.RECOVERING:
+        return _DECIDED_IN_FLIGHT[disposition]
+    if letter.held_by_group is not None:
+        return "with its group"
+    return "by a person" if letter.recovery_status == RecoveryStatus.HELD else _DECIDED[disposition]
+
+
+@register.filter
+def decisions(letter: DeadLetter) -> Sequence[str]:
+    """Return what a person may decide about a letter as it is."""
+    return decisions_on(letter.recovery_status, letter.operator_disposition)
+
+
+@register.simple_tag
+def attempts(letter: DeadLetter) -> SafeString | str:
+    """Render how often a letter's message ran and died; in amber once it died again, in red once it died often."""
+    if letter.deaths < 2:
+        return str(letter.attempts_when_dlq)
+    kind = "often" if letter.deaths >= DIED_OFTEN else "again"
+    return format_html(
+        '{} <span class="chip deaths-{}">{}died {}×</span>',
+        letter.attempts_when_dlq,
+        kind,
+        icon("group-regressed"),
+        f"{letter.deaths:,}",
+    )
