@@ -276,8 +276,6 @@ def _indexed(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLett
             letters = letters.filter(message_type=filters.type)
     if filters.owner and not filters.is_unowned:
         letters = letters.annotate(owner_prefix=Left("owner", OWNER_PREFIX)).filter(owner_prefix=filters.owner)
-    if filters.again:
-        letters = letters.filter(deaths__gt=1)
     if filters.subject_pair:
         letters = letters.filter(dead_letter_id__in=_about(*filters.subject_pair))
     return [letters] if filters.group_id is None else _of_group(letters, filters.group_id)

@@ -21,7 +21,7 @@ def counted(filters: LetterFilter) -> int | None:
 
     None: of such letters no count is kept.
     """
-    if not {name for name, _ in filters.parts()} <= _COUNTED:
+    if filters.is_of_other_sources or not {name for name, _ in filters.parts()} <= _COUNTED:
         return None
     wanted = {
         "status": STATUSES.get(filters.status),

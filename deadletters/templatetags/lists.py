@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from deadletters.models import DeadLetter, Disposition, RecoveryStatus
 from deadletters.templatetags.deadletters import icon
 from deadletters.words.filters import SOURCES, LetterFilter
+from deadletters.words.filters.letters import OTHER_SOURCES
 from deadletters.words.filters.listfilter import ListFilter
 from deadletters.words.policies import decisions_on
 
@@ -47,8 +48,8 @@ def narrowed(context: RequestContext, name: str, value: Any) -> str:
 
 @register.filter
 def source_key(source: str) -> str:
-    """Return a source table's name as it is filtered by; empty for one that is not ours."""
-    return _SOURCE_NAMES.get(source, "")
+    """Return a source table's name as it is filtered by."""
+    return _SOURCE_NAMES.get(source, OTHER_SOURCES)
 
 
 @register.simple_tag

@@ -30,12 +30,13 @@ from deadletters.words.filters import (
     read_search,
     write_search,
 )
+from deadletters.words.filters.letters import OTHER_SOURCES
 from deadletters.words.filters.tokens import write_values
 from queues.words.outcomes import FailureReason
 
 CHOICES: Mapping[str, Any] = {
     "statuses": tuple(STATUSES),
-    "sources": tuple(SOURCES),
+    "sources": (*SOURCES, OTHER_SOURCES),
     "sizes": SIZES,
     "reasons": tuple(reason.name.lower() for reason in FailureReason),
     "causes": tuple(CAUSES),

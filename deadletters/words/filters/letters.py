@@ -30,7 +30,6 @@ OTHER_SOURCES = "other"
 """The source of letters that come from none of `SOURCES`: another program may have written any."""
 AGAIN = {"yes": "that died again after a recovery"}
 DISPOSITIONS = {"none": 0, "retry_now": 1, "hold": 2, "give_up": 3}
-AGAIN = {"yes": True}
 CAUSES = {cause.value: cause for cause in Cause}
 
 MIN_PAYLOAD = 3
@@ -61,7 +60,6 @@ class LetterFilter(ListFilter):
     again: str = ""
     disposition: str = ""
     owner: str = ""
-    again: str = ""
     source: str = ""
     destination: str = ""
     perspective: str = ""
@@ -81,7 +79,6 @@ class LetterFilter(ListFilter):
         "again": "{}",
         "disposition": "{}",
         "owner": "owned by {}",
-        "again": "{}",
         "type": "type {}",
         "reason": "reason {}",
         "cause": "cause {}",
@@ -103,7 +100,6 @@ class LetterFilter(ListFilter):
         "again": AGAIN.__getitem__,
         "disposition": _DECIDED.__getitem__,
         "owner": owner_words,
-        "again": lambda _yes: "that died again after a recovery",
         "reason": spaced,
         "cause": spaced,
         "source": lambda source: "other sources" if source == OTHER_SOURCES else source,
@@ -121,7 +117,6 @@ class LetterFilter(ListFilter):
         if not self.is_of_other_sources:
             check_one_of("source", self.source, SOURCES)
         check_one_of("cause", self.cause, CAUSES)
-        check_one_of("again", self.again, AGAIN)
         check_one_of("disposition", self.disposition, DISPOSITIONS)
         if self.reason and self.reason_number is None:
             raise BadFilter(
