@@ -96,12 +96,26 @@ def page(filters: GroupFilter, *, now: datetime, seen: datetime | None = None) -
     matching = _matching(filters, now)
     by_time = filters.sort in _SORTS
     groups, following = _by_time(matching, filters) if by_time else _by_count(matching, filters, now)
+    total, are_more = _totals(matching)
     return Page(
         rows=grouprows.rows(groups, now=now, seen=seen),
-        total=matching.values("pk")[: COUNT_CAP + 1].count(),
+        total=total,
         next=following,
-        cut_short=_needs_looking(filters) and FailureGroup.objects.values("pk")[LOOKED_AT : LOOKED_AT + 1].exists(),
+        cut_short=_needs_looking(filters) and are_more,
     )
+
+
+def _totals(matching: QuerySet[FailureGroup]) -> tuple[int, bool]:
+    """Return how many groups match, at most COUNT_CAP + 1, and whether there are more than are looked through."""
+    capped, parameters = matching.values("pk")[: COUNT_CAP + 1].query.sql_with_params()
+    sql = (
+        f"SELECT (SELECT count(*) FROM ({capped}) m),"  # noqa: S608 - the ORM's own SQL with its parameters
+        " EXISTS (SELECT FROM failure_groups OFFSET %s)"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [*parameters, LOOKED_AT])
+        total, are_more = cursor.fetchone()
+        return total, are_more
 
 
 def get(group_id: UUID) -> FailureGroup:

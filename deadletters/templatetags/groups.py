@@ -14,7 +14,7 @@ from deadletters.models import Disposition, FailureGroup, GroupState
 from deadletters.queries.grouprows import Row
 from deadletters.templatetags.deadletters import group_state, icon, name
 from deadletters.words.commands import command_for
-from deadletters.words.filters import LetterFilter
+from deadletters.words.filters import GROUPED_BY, LetterFilter
 from deadletters.words.sparkbars import SparkBars, sparkbars
 
 register = template.Library()
@@ -36,8 +36,8 @@ def row_labels() -> Mapping[str, str]:
         "again": _("failed again"),
         "none": _("none"),
         "first": _("first"),
-        "oldest": _("oldest open"),
-        "oldest_after": _("oldest open after"),
+        "oldest": _("oldest"),
+        "oldest_after": _("oldest after"),
         "owner": _("Owner"),
         "nobody": _("nobody"),
         "view_run": _("View run"),
@@ -97,3 +97,15 @@ def recover_command(group: FailureGroup) -> str:
 
 def _opens(group: FailureGroup) -> LetterFilter:
     return LetterFilter(group=str(group.group_id), status="open")
+
+
+@register.filter
+def grouping_name(by: str) -> str:
+    """Return for people what letters are put together by."""
+    return GROUPED_BY[by].capitalize()
+
+
+@register.filter
+def spaced_reason(value: str, by: str) -> str:
+    """Return a value as people read it: a reason is a name of the code."""
+    return value.replace("_", " ") if by == "reason" else value

@@ -1,8 +1,6 @@
 """The list of failure groups, one group, and its triage."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,15 +15,24 @@ from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.models import FailureGroup, GroupState
-from deadletters.queries import groups, letters, runs, timeline, trends
+from deadletters.queries import groups, letters, runs, tallies, timeline, trends
 from deadletters.triage.changes import SETTABLE_STATES
-from deadletters.views import shell
+from deadletters.views import regions, shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.groupverbs import version_of
 from deadletters.views.parameters import Form, changes_of, filter_of, form_of, refused_form
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, NoSuchGroup, StaleChange
-from deadletters.words.filters import GROUP_SORTS, GROUP_STATES, SIZES, GroupFilter, LetterFilter, RunFilter
+from deadletters.words.filters import (
+    GROUP_SORTS,
+    GROUP_STATES,
+    GROUPED_BY,
+    SIZES,
+    TALLY_SORTS,
+    GroupFilter,
+    LetterFilter,
+    RunFilter,
+)
 
 FIELDS = (
     "owner",
@@ -43,44 +50,41 @@ RUNS = 5
 """Runs on a group that its page shows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListContext:
-    """What the list page shows; `error` instead of a page when the filter cannot be understood."""
-
-    filters: GroupFilter
-    page: groups.Page | None
-    typed: Mapping[str, Any]
-    now: datetime
-    error: str = ""
-    nothing_ever: bool = False
-    suggestions: groups.Suggestions = field(default_factory=groups.Suggestions)
-    states: Any = tuple(GROUP_STATES)
-    sorts: Any = tuple(GROUP_SORTS)
-    sizes: Any = SIZES
-
-
 @needs(access.VIEW)
 @require_safe
 def group_list(request: HttpRequest) -> HttpResponse:
-    """Show a page of the groups; 400 with the reason for a filter that is not understood."""
-    now = timezone.now()
+    """Show a page of the groups, or of letters by something else; 400 with the reason for a filter not understood."""
     template = "_results.html" if wants_fragment(request) else "list.html"
+    context: dict[str, Any] = {"now": timezone.now(), "states": tuple(GROUP_STATES), "sizes": SIZES}
     try:
         filters = filter_of(request, GroupFilter)
     except BadFilter as exc:
-        context = ListContext(filters=GroupFilter(), page=None, typed=request.GET.dict(), now=now, error=str(exc))
-        return _render(request, template, vars(context), status=400)
-    page = groups.page(filters, now=now)
-    context = ListContext(
-        filters=filters,
-        page=page,
-        typed=vars(filters),
-        now=now,
-        nothing_ever=not page.rows and filters.is_empty and not filters.after,
-        suggestions=groups.suggestions() if template == "list.html" else groups.Suggestions(),
-    )
+        context |= {"filters": GroupFilter(), "typed": request.GET.dict(), "error": str(exc), "tabs": GROUPED_BY}
+        return _render(request, template, context, status=400)
+    context |= {"filters": filters, "typed": vars(filters), "tabs": GROUPED_BY}
+    context |= _groups(request, filters) if filters.is_of_faults else _tallies(filters)
     here = filters.query(after=str(filters.after or ""))
-    return push_url(_render(request, template, vars(context)), f"{request.path}?{here}" if here else request.path)
+    return push_url(_render(request, template, context), f"{request.path}?{here}" if here else request.path)
+
+
+def _groups(request: HttpRequest, filters: GroupFilter) -> Mapping[str, Any]:
+    """Return the page of the groups and what their filter may be filled with, read in their own time."""
+    now, is_page = timezone.now(), not wants_fragment(request)
+    with regions.reading() as read:
+        region = read("groups", lambda: groups.page(filters, now=now))
+        known = read("group suggestions", groups.suggestions) if is_page else None
+    page = region.value
+    return {
+        "region": region,
+        "page": page,
+        "sorts": tuple(GROUP_SORTS),
+        "nothing_ever": page is not None and not page.rows and filters.is_empty and not filters.after,
+        "suggestions": (known and known.value) or groups.Suggestions(),
+    }
+
+
+def _tallies(filters: GroupFilter) -> Mapping[str, Any]:
+    return {"region": regions.load("letters by value", lambda: tallies.tallies(filters)), "sorts": TALLY_SORTS}
 
 
 @needs(access.VIEW)

@@ -74,7 +74,7 @@ def test_behind_many_that_are_not_open_it_is_said_that_it_is_younger(monkeypatch
 
     oldest = row_of(FailureGroup.objects.get()).oldest
     assert (oldest.at, oldest.is_exact) == (now - timedelta(hours=7), False)
-    assert "oldest open after" in page.get("/groups/").content.decode()
+    assert "oldest after" in page.get("/groups/").content.decode()
 
 
 def test_open_letters_that_died_again_are_counted_and_the_cap_is_said(monkeypatch, page):

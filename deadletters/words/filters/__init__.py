@@ -2,7 +2,7 @@
 
 from deadletters.words.filters.actions import TARGETS, ActionFilter
 from deadletters.words.filters.cursors import CountCursor, Cursor, NumberedCursor, PlaceCursor, StreamCursor
-from deadletters.words.filters.groups import GROUP_SORTS, GROUP_STATES, GroupFilter
+from deadletters.words.filters.groups import GROUP_SORTS, GROUP_STATES, GROUPED_BY, TALLY_SORTS, GroupFilter
 from deadletters.words.filters.letters import (
     AGAIN,
     CAUSES,
@@ -29,6 +29,7 @@ __all__ = [
     "AGAIN",
     "CAUSES",
     "DISPOSITIONS",
+    "GROUPED_BY",
     "GROUP_SORTS",
     "GROUP_STATES",
     "ITEM_STATES",
@@ -41,6 +42,7 @@ __all__ = [
     "SIZES",
     "SOURCES",
     "STATUSES",
+    "TALLY_SORTS",
     "TARGETS",
     "ActionFilter",
     "CountCursor",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deadletters.words.errors import BadFilter
 from deadletters.words.filters.cursors import CountCursor, Cursor
 from deadletters.words.filters.listfilter import NOBODY, ListFilter, check_one_of, owner_words
 
@@ -22,17 +23,33 @@ GROUP_SORTS = {
     "total": "the one with most letters first",
     "rate": "the one with most deaths lately first",
 }
+GROUPED_BY = {
+    "fault": "fault",
+    "type": "message type",
+    "reason": "failure reason",
+    "destination": "destination",
+    "subject": "subject",
+    "stream": "stream",
+    "generation": "build",
+}
+TALLY_SORTS = ("last_seen", "open", "total")
+"""Orders of letters that are put together by something else than their fault."""
+_OF_FAULTS = ("state", "owner", "type")
 _BY_TIME = ("last_seen", "first_seen")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFilter(ListFilter):
-    """Which failure groups the list shows, and in which order; by count the place of a page is a CountCursor."""
+    """Which failure groups the list shows, and in which order; by count the place of a page is a CountCursor.
+
+    by: what letters are put together by; only their fault makes groups, with all that those have.
+    """
 
     state: str = ""
     owner: str = ""
     type: str = ""
     q: str = ""
+    by: str = "fault"
     sort: str = "last_seen"
 
     NOUN = "Groups"
@@ -46,6 +63,17 @@ class GroupFilter(ListFilter):
     def __post_init__(self) -> None:
         check_one_of("state", self.state, GROUP_STATES)
         check_one_of("order", self.sort or "-", GROUP_SORTS)
+        check_one_of("grouping", self.by or "-", GROUPED_BY)
+        if self.is_of_faults:
+            return
+        check_one_of("order of these", self.sort, dict.fromkeys(TALLY_SORTS))
+        for name in _OF_FAULTS:
+            if getattr(self, name):
+                raise BadFilter(f"Only faults are filtered by {name}, not letters by {GROUPED_BY[self.by]}.")
+
+    @property
+    def is_of_faults(self) -> bool:
+        return self.by == "fault"
 
     @property
     def is_unowned(self) -> bool:
@@ -53,8 +81,13 @@ class GroupFilter(ListFilter):
         return self.owner == NOBODY
 
     def words(self) -> str:
-        said = super().words()
+        said = super().words() if self.is_of_faults else self._put_together()
         return said if self.sort == "last_seen" else f"{said}, {GROUP_SORTS[self.sort]}"
 
+    def _put_together(self) -> str:
+        said = f"Dead letters by {GROUPED_BY[self.by]}"
+        return f"{said}, with “{self.q}” in it" if self.q else said
+
     def layout(self) -> dict[str, str]:
-        return ({} if self.sort == "last_seen" else {"sort": self.sort}) | super().layout()
+        by = {} if self.is_of_faults else {"by": self.by}
+        return by | ({} if self.sort == "last_seen" else {"sort": self.sort}) | super().layout()
