@@ -1,6 +1,7 @@
 """Whatever is sent arrives, dies and comes back the same; whatever is raised is recorded and shown."""
 
 import math
+import os
 import traceback
 from typing import Any
 
@@ -22,7 +23,9 @@ from tests.db.roundtrip import browser, downloaded, insert, mortal, recovers, ru
 pytestmark = pytest.mark.django_db
 
 few = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=int(os.environ.get("EXACTNESS_EXAMPLES", "50")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
