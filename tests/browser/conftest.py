@@ -13,7 +13,14 @@ from tests.factories import PASSWORD
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking"]
 WAIT_MS = 15_000
-STATUSES = ("Failed to load resource: the server responded with", "Response Status Error Code")
+PROVOKED = (
+    "Failed to load resource: the server responded with",
+    "Failed to load resource: net::ERR_",
+    "Response Status Error Code",
+    "htmx:sendError",
+    "htmx:timeout",
+    "htmx:afterRequest",
+)
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -64,8 +71,8 @@ def open_page(chromium: Browser, live_server) -> Iterator[Callable[..., Page]]:
 
 
 def _is_wrong(message) -> bool:
-    """Say whether a console message is a fault; a status is what a test provokes and looks at itself."""
-    return message.type == "error" and not message.text.startswith(STATUSES)
+    """Say whether a console message is a fault; a status or no answer is what a test provokes and looks at itself."""
+    return message.type == "error" and not message.text.startswith(PROVOKED)
 
 
 def sign_in(page: Page, name: str, target: str = "/") -> None:

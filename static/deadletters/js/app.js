@@ -10,4 +10,5 @@ import "./keys.js";
 import "./picks.js";
 import "./polls.js";
 import "./rows.js";
+import "./scrollers.js";
 import "./times.js";

@@ -46,13 +46,21 @@ function go(key) {
   if (element) show(element);
 }
 
+// From one letter to the next of the list that it was opened from.
+const neighbour = (step) => document.querySelector(`main a[rel~=${step > 0 ? "next" : "prev"}]`);
+
+function step(by) {
+  if (rows().length) move(by);
+  else neighbour(by)?.click();
+}
+
 const pickBox = () => currentRow()?.querySelector("input.pick") ?? rows()[0]?.querySelector("input.pick");
 const search = () => document.querySelector("[data-search]");
 
 const KEYS = {
   "/": { can: search, act: () => search()?.select() },
-  j: { can: () => rows().length, act: () => move(1) },
-  k: { can: () => rows().length, act: () => move(-1) },
+  j: { can: () => rows().length || neighbour(1) || neighbour(-1), act: () => step(1) },
+  k: { can: () => false, act: () => step(-1) }, // told with j
   Enter: { can: () => rows().length, act: null },
   x: { can: pickBox, act: () => currentRow()?.querySelector("input.pick")?.click() },
   "?": { can: () => true, act: showHelp },
