@@ -13,6 +13,14 @@ const CONTROLS = {
   h: "[data-key~=h], [name=decision][value=hold], [name=decision][value=release], #triage [name=operator_disposition]",
 };
 
+// The same in a row of a list.
+const IN_ROW = {
+  a: "[data-key~=a]",
+  r: "[data-key~=r], [name=verb][value=recover], [data-recover]",
+  n: "[data-key~=n]",
+  h: "[data-key~=h], [name=verb][value=hold], [name=verb][value=release]",
+};
+
 const isThere = (element) => !element.disabled && !element.closest("dialog, [hidden]");
 
 function control(key) {
@@ -20,10 +28,12 @@ function control(key) {
   return all.find((element) => element.matches(`[data-key~=${key}]`)) ?? all[0];
 }
 
-// A row's own page has the control: r, a, n and h on a row open it there.
+const rowControl = (key) => [...(currentRow()?.querySelectorAll(IN_ROW[key]) ?? [])].find(isThere);
+
+// What a row does not have, its own page has.
 function rowLink(key) {
   const row = currentRow() ?? rows()[0];
-  return row?.closest("[data-row-keys]")?.dataset.rowKeys.includes(key) && !picked().length ? row.querySelector("a") : null;
+  return row?.closest("[data-row-keys]")?.dataset.rowKeys.includes(key) ? row.querySelector("a") : null;
 }
 
 function show(element) {
@@ -34,16 +44,19 @@ function show(element) {
   element.scrollIntoView({ block: "nearest" });
 }
 
+function open(link, key) {
+  const target = new URL(link.href);
+  target.hash = `key-${key}`;
+  location.assign(target);
+}
+
+// What is picked is meant before the current row, and that before the page.
 function go(key) {
-  const link = currentRow() && rowLink(key);
-  if (link) {
-    const target = new URL(link.href);
-    target.hash = `key-${key}`;
-    location.assign(target);
-    return;
-  }
-  const element = control(key);
+  const inRow = picked().length ? null : rowControl(key);
+  const link = picked().length || !currentRow() ? null : rowLink(key);
+  const element = inRow ?? (link ? null : control(key));
   if (element) show(element);
+  else if (link) open(link, key);
 }
 
 // From one letter to the next of the list that it was opened from.
@@ -66,7 +79,7 @@ const KEYS = {
   "?": { can: () => true, act: showHelp },
   Escape: { can: () => true, act: leave },
 };
-for (const key of Object.keys(CONTROLS)) KEYS[key] = { can: () => control(key) ?? rowLink(key), act: () => go(key) };
+for (const key of Object.keys(CONTROLS)) KEYS[key] = { can: () => rowControl(key) ?? control(key) ?? rowLink(key), act: () => go(key) };
 
 function showHelp() {
   for (const part of help.querySelectorAll("[data-of]")) part.hidden = !KEYS[part.dataset.of].can();

@@ -3,10 +3,13 @@
 import { words } from "./words.js";
 
 const note = document.getElementById("live-note");
-const fresh = new Map(); // when each region was last right, by its id
+const fresh = new Map(); // when each region was last right
 const resting = new Set();
 const stale = new Set();
 const opened = Date.now();
+
+// A region is replaced by its answers: it is known by its id, or by where it asks.
+const key = (region) => region.id || region.getAttribute("hx-get")?.split("?")[0] || "";
 
 export const isPoll = (element) => element?.hasAttribute?.("data-poll") ?? false;
 
@@ -39,11 +42,11 @@ document.addEventListener("click", (event) => {
 });
 
 function say() {
-  const ids = stale.size ? stale : resting;
-  for (const id of [...ids]) if (!document.getElementById(id)) ids.delete(id);
+  const here = new Set([...document.querySelectorAll("[data-poll]")].map(key));
+  for (const name of [...stale]) if (!here.has(name)) stale.delete(name);
   let text = "";
   if (stale.size) {
-    const since = Math.min(...[...stale].map((id) => fresh.get(id) ?? opened));
+    const since = Math.min(...[...stale].map((name) => fresh.get(name) ?? opened));
     text = `${words.stale} ${new Date(since).toLocaleTimeString(undefined, { timeStyle: "short" })}`;
   } else if (resting.size) text = words.paused;
   note.classList.toggle("stale", stale.size > 0);
@@ -51,14 +54,14 @@ function say() {
 }
 
 export function wentWrong(region) {
-  stale.add(region.id);
+  stale.add(key(region));
   say();
 }
 
 function wentWell(region) {
-  fresh.set(region.id, Date.now());
-  stale.delete(region.id);
-  resting.delete(region.id);
+  fresh.set(key(region), Date.now());
+  stale.delete(key(region));
+  resting.delete(key(region));
   say();
 }
 
@@ -68,7 +71,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden) event.preventDefault();
   else if (isUsed(region)) {
     event.preventDefault();
-    resting.add(region.id);
+    resting.add(key(region));
     say();
   }
 });
@@ -78,13 +81,13 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const region = event.detail.requestConfig?.elt;
   if (!isPoll(region) || !event.detail.shouldSwap || !isUsed(region)) return;
   event.detail.shouldSwap = false;
-  resting.add(region.id);
+  resting.add(key(region));
   say();
 });
 
 document.addEventListener("htmx:afterRequest", (event) => {
   const { requestConfig, successful } = event.detail;
-  if (successful && isPoll(requestConfig?.elt) && !resting.has(requestConfig.elt.id)) wentWell(requestConfig.elt);
+  if (successful && isPoll(requestConfig?.elt) && !resting.has(key(requestConfig.elt))) wentWell(requestConfig.elt);
 });
 
 // A tab that is looked at again is right at once, not after its next tick.
@@ -97,9 +100,7 @@ document.addEventListener("visibilitychange", () => {
 
 // What rests is looked at again without waiting for the server: leaving a field takes the note away.
 setInterval(() => {
-  for (const id of [...resting]) {
-    const region = document.getElementById(id);
-    if (!region || !isUsed(region)) resting.delete(id);
-  }
+  const used = new Set([...document.querySelectorAll("[data-poll]")].filter(isUsed).map(key));
+  for (const name of [...resting]) if (!used.has(name)) resting.delete(name);
   say();
 }, 1000);

@@ -26,3 +26,12 @@ document.addEventListener("click", (event) => {
     if (!menu.contains(event.target)) menu.open = false;
   }
 });
+
+// A row that shows its new state is still the current one.
+let wasCurrent = false;
+document.addEventListener("htmx:beforeSwap", (event) => {
+  wasCurrent = event.detail.target?.matches("[data-row].current") ?? false;
+});
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (wasCurrent && event.detail.elt.matches("[data-row]")) event.detail.elt.classList.add("current");
+});
