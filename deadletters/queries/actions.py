@@ -57,6 +57,9 @@ def describe(action: OperatorAction) -> str:
     if action.action == "triage" and after:
         changes = (f"{_name(key)}: {_shown(key, before.get(key))} → {_shown(key, after[key])}" for key in after)
         return f"Changed {', '.join(changes)}"
+    if action.action == "triage_many":
+        asked = _shown("", after.get("verb", ""))
+        return f"Triaged at once ({asked}){_some(after.get('letters'), 'letters')}: {after.get('scope', '')}"
     if action.action in ("edit", "restore"):
         return _of_payload(action.action, before, after)
     found = (

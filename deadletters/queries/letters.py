@@ -162,6 +162,12 @@ def briefly(dead_letter_ids: Iterable[UUID]) -> Mapping[UUID, DeadLetter]:
     return DeadLetter.objects.filter(pk__in=list(dead_letter_ids)).only(*columns).in_bulk()
 
 
+def statuses_of(dead_letter_ids: Iterable[UUID]) -> Mapping[int, int]:
+    """Return how many of these letters are in each recovery status."""
+    found = DeadLetter.objects.filter(pk__in=list(dead_letter_ids), superseded_by=None)
+    return dict(found.order_by().values_list("recovery_status").annotate(n=Count("pk")))
+
+
 def failure_detail_of(letter: DeadLetter) -> str | None:
     """Return the latest failure's structure as JSON text: a foreign writer's may nest deeper than Python parses."""
     as_text = Cast("failure_detail", TextField())

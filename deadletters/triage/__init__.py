@@ -8,6 +8,7 @@ from deadletters.triage.edits import edit, restore
 from deadletters.triage.groups import change_group
 from deadletters.triage.letters import Recovery, change_letter, recover
 from deadletters.triage.live import Moved, dead_letter, let_stream_go, run_now, stop
+from deadletters.triage.many import Done, Order, triage_many
 from deadletters.triage.notes import MAX_NOTE, add_note
 from deadletters.triage.pauses import change_pause, check_pause, pause, resume, try_destination
 from deadletters.triage.purges import Purge, purge
@@ -15,7 +16,9 @@ from deadletters.triage.purges import Purge, purge
 __all__ = [
     "MAX_NOTE",
     "Changed",
+    "Done",
     "Moved",
+    "Order",
     "Purge",
     "Recovery",
     "add_note",
@@ -33,5 +36,6 @@ __all__ = [
     "resume",
     "run_now",
     "stop",
+    "triage_many",
     "try_destination",
 ]

@@ -20,7 +20,7 @@ MAX_NOTE = 4_000
 def add_note(*, text: str, user: Any, dead_letter_id: UUID | None = None, group_id: UUID | None = None) -> Note:
     """Write a note on a letter or on a group. Raises PermissionDenied, NoSuchLetter, NoSuchGroup, BadNote."""
     by = actor(user, access.TRIAGE)
-    kept = _kept(text)
+    kept = kept_text(text)
     _refuse_missing(dead_letter_id, group_id)
     note = Note.objects.create(dead_letter_id=dead_letter_id, group_id=group_id, text=kept, author=by.name)
     after = {"note_id": note.pk}
@@ -28,7 +28,8 @@ def add_note(*, text: str, user: Any, dead_letter_id: UUID | None = None, group_
     return note
 
 
-def _kept(text: str) -> str:
+def kept_text(text: str) -> str:
+    """Return a note's text as it is kept; raises BadNote."""
     kept = storable(text.replace("\r\n", "\n").strip())
     if not kept:
         raise BadNote("A note needs some text.")

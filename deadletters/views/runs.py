@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -20,16 +19,15 @@ from deadletters.queries.previews import bounded
 from deadletters.recovery import runs as service
 from deadletters.recovery import schedule
 from deadletters.recovery.preview import Preview, preview
-from deadletters.views import planforms, shell
+from deadletters.views import planforms, scopes, shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadPlan, BadScope, NoSuchRun, StaleChange
-from deadletters.words.filters import ITEM_STATES, RUN_KINDS, RUN_STATES, ItemFilter, LetterFilter, RunFilter
-from deadletters.words.filters.listfilter import uuid_of
+from deadletters.words.filters import ITEM_STATES, RUN_KINDS, RUN_STATES, ItemFilter, RunFilter
 from deadletters.words.plans import Plan
 from deadletters.words.progress import Progress
-from deadletters.words.scopes import Letters, Matching, Scope, scope_of
+from deadletters.words.scopes import Matching, scope_of
 from queues import instances
 
 INLINE = 2_000
@@ -74,7 +72,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 def prepare(request: HttpRequest) -> HttpResponse:
     """Freeze what is asked for as a new run and lead to it; 422 with the reason when nothing can be."""
     try:
-        run_id = service.prepare(user=request.user, scope=_scope(request.POST), reason=_reason(request))
+        run_id = service.prepare(user=request.user, scope=scopes.scope_of(request.POST), reason=_reason(request))
     except (BadScope, BadFilter) as exc:
         return _render(request, "refused.html", {"error": str(exc)}, status=422)
     return redirect("deadletters:run", run_id)
@@ -197,22 +195,6 @@ def _live(request: HttpRequest, context: dict[str, Any], *, status: int = 200) -
     if run.state in (RunState.STOPPED, RunState.FINISHED):
         context |= _whys(run)
     return _render(request, "_live.html", context, status=status)
-
-
-def _scope(typed: QueryDict) -> Scope:
-    """Read what is to be recovered; raises BadScope, BadFilter."""
-    if typed.get("scope") == "picked":
-        ids = [uuid_of(text) for text in typed.getlist("letter")]
-        return Letters(ids=[letter_id for letter_id in ids if letter_id is not None])
-    if typed.get("scope") != "matching":
-        raise BadScope("Say which letters: those that match a filter, or those that are picked.")
-    given = parse_qsl(typed.get("filter", ""))
-    if len(dict(given)) != len(given):
-        raise BadFilter("A filter is given twice; once is enough.")
-    filters = LetterFilter.parse({name: value for name, value in given if name not in ("after", "size")})
-    if filters.is_empty and typed.get("everything") != "yes":
-        raise BadScope("No filter is given, which is every dead letter there is: say so, or filter first.")
-    return Matching(filters=filters)
 
 
 def _reason(request: HttpRequest) -> str:

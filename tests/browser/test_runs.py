@@ -95,12 +95,12 @@ def test_letters_are_picked_with_the_shift_key_and_counted(open_page, shop):
     boxes = page.locator("input.pick")
     boxes.nth(0).check()
     boxes.nth(2).click(modifiers=["Shift"])
-    expect(page.get_by_role("button", name="Recover the picked… 3")).to_be_visible()
-    page.get_by_label("pick all shown").check()
-    expect(page.locator("[data-picked]")).to_have_text("4")
+    expect(page.get_by_role("button", name="Recover 3…")).to_be_visible()
+    page.get_by_label("Pick all on this page").check()
+    expect(page.locator(".bulk-count")).to_contain_text("4 picked")
     page.locator("#main").focus()
     for key in "jjjjx":
         page.keyboard.press(key)
-    page.get_by_role("button", name="Recover the picked… 3").click()
+    page.get_by_role("button", name="Recover 3…").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("3 picked letters")
     assert RecoveryRun.objects.get().frozen_count == 3

@@ -18,7 +18,18 @@ pytestmark = pytest.mark.django_db
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 ACTIONS = (
-    *("recover", "add_note", "triage_letter", "decide", "act", "triage_group", "add_group_note", "group_act"),
+    *(
+        "recover",
+        "add_note",
+        "triage_letter",
+        "decide",
+        "act",
+        "ask_many",
+        "change_many",
+        "triage_group",
+        "add_group_note",
+        "group_act",
+    ),
     *("pause", "resume", "let_stream_go", "try_destination", "run_now", "stop", "dead_letter"),
     *("prepare_run", "start_run", "change_run"),
 )

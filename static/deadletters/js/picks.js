@@ -1,20 +1,53 @@
-// Picking letters: a count, all of a page, and a range with the shift key.
+// Picking letters: a count, all of a page, a range with the shift key, all that match; picks outlive a swap.
+
+import { toast } from "./toasts.js";
+import { words } from "./words.js";
 
 export const picks = () => [...document.querySelectorAll("input.pick")];
 export const picked = () => picks().filter((box) => box.checked);
 
+const form = () => document.querySelector("form.bulk");
+const allMatching = () => form()?.querySelector("[data-scope-all]");
+const takesAll = () => allMatching()?.checked ?? false;
+
 let lastPicked = null;
+
+function takeAll(yes) {
+  if (!form()) return;
+  if (yes) allMatching().checked = true;
+  else form().querySelector("[name=scope][value=picked]").checked = true;
+}
+
+function sayLine(n) {
+  const line = form().querySelector("[data-line]");
+  const boxes = picks().length;
+  line.hidden = n === 0 || n < boxes || Number(form().dataset.matching) <= boxes;
+  line.querySelector("[data-line-page]").hidden = takesAll();
+  line.querySelector("[data-line-all]").hidden = !takesAll();
+}
 
 function sayPicked() {
   const n = picked().length;
-  for (const place of document.querySelectorAll("[data-picked]")) place.textContent = n ? n : "";
+  if (n < picks().length || !n) takeAll(false); // one that is left out leaves "all" untrue
+  const text = takesAll() ? form().dataset.all : n || "";
+  for (const place of document.querySelectorAll("[data-picked]")) {
+    if (place.textContent !== String(text)) place.textContent = text;
+  }
+  for (const box of document.querySelectorAll("[data-pick-all]")) {
+    box.checked = n > 0 && n === picks().length;
+    box.indeterminate = n > 0 && n < picks().length;
+  }
+  if (!form()) return;
+  form().classList.toggle("idle", n === 0);
+  sayLine(n);
 }
 
-export function pickNone() {
-  for (const box of picked()) box.checked = false;
-  for (const box of document.querySelectorAll("[data-pick-all]")) box.checked = false;
+function pick(yes) {
+  for (const box of picks()) box.checked = yes;
   sayPicked();
 }
+
+export const pickNone = () => pick(false);
 
 document.addEventListener("click", (event) => {
   const box = event.target.closest("input.pick");
@@ -28,11 +61,39 @@ document.addEventListener("click", (event) => {
   sayPicked();
 });
 
-document.addEventListener("change", (event) => {
-  if (!event.target.matches("[data-pick-all]")) return;
-  for (const box of picks()) box.checked = event.target.checked;
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-pick-none]")) pickNone();
+  const all = event.target.closest("[data-take-all]");
+  if (!all && !event.target.closest("[data-take-page]")) return;
+  takeAll(Boolean(all));
   sayPicked();
+  form().querySelector(all ? "[data-take-page]" : "[data-take-all]").focus();
 });
 
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-pick-all]")) pick(event.target.checked);
+});
+
+// A swap takes no pick away from a letter that is still shown; what is not shown any more is not picked, and said.
+let kept = null;
+document.addEventListener("htmx:beforeSwap", () => {
+  kept = { ids: new Set(picked().map((box) => box.value)), all: takesAll(), filter: filterShown() };
+});
+const filterShown = () => document.getElementById("results")?.dataset.filter;
+
+function restore() {
+  if (!kept) return;
+  const { ids, all, filter } = kept;
+  kept = null;
+  const isSame = filter === filterShown();
+  const shown = picks().filter((box) => isSame && ids.has(box.value));
+  for (const box of shown) box.checked = true;
+  takeAll(all && isSame && shown.length === picks().length);
+  sayPicked();
+  const gone = ids.size - shown.length;
+  if (gone) toast(words.unpicked.replace("%s", gone), { stays: true });
+}
+
 addEventListener("pageshow", sayPicked);
-document.addEventListener("htmx:afterSwap", sayPicked);
+document.addEventListener("htmx:afterSwap", restore);
+sayPicked();

@@ -1,0 +1,171 @@
+"""The triage of many letters: what would be done to how many, and doing it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST
+
+from deadletters import triage
+from deadletters.queries import letters
+from deadletters.triage import many
+from deadletters.triage.changes import MAX_OWNER
+from deadletters.views.access import needs
+from deadletters.views.regions import load
+from deadletters.views.scopes import EVERYTHING, MATCHING, PICKED, filters_of, scope_of
+from deadletters.words import access
+from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope
+from deadletters.words.scopes import Letters, Matching
+
+NAMES: Mapping[str, Any] = {
+    "hold": gettext_lazy("Hold"),
+    "release": gettext_lazy("Release"),
+    "give_up": gettext_lazy("Give up"),
+    "reopen": gettext_lazy("Open again"),
+    "assign": gettext_lazy("Assign"),
+    "note": gettext_lazy("Write a note on"),
+}
+DONE: Mapping[str, Any] = {
+    "hold": gettext_lazy("Held"),
+    "release": gettext_lazy("Released"),
+    "give_up": gettext_lazy("Given up"),
+    "reopen": gettext_lazy("Opened again"),
+    "assign": gettext_lazy("Assigned"),
+    "note": gettext_lazy("Wrote the note on"),
+}
+CONSEQUENCES: Mapping[str, Any] = {
+    "hold": gettext_lazy("Nothing is sent by the schedule or by a new build until somebody releases them."),
+    "release": gettext_lazy("They are open again, and the schedule recovers them as their policies say."),
+    "give_up": gettext_lazy("They are closed and never recovered; streams that wait behind them go on without them."),
+    "reopen": gettext_lazy("They are open again, and may be recovered."),
+    "assign": gettext_lazy("Their owner changes; an empty owner is nobody."),
+    "note": gettext_lazy("Each of them gets the note; notes are never removed."),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """The letters that a form is about, as they are now; `filter`: what it was about, as a query string."""
+
+    scope: Letters | Matching
+    ids: Sequence[UUID]
+    filter: str
+
+    @property
+    def kind(self) -> str:
+        if isinstance(self.scope, Letters):
+            return PICKED
+        return EVERYTHING if self.scope.filters.is_empty else MATCHING
+
+
+@needs(access.TRIAGE)
+@require_POST
+def ask(request: HttpRequest) -> HttpResponse:
+    """Show what would be done to how many letters; 422 with the reason when it cannot be."""
+    try:
+        return _confirm(request, _chosen(request))
+    except (BadScope, BadFilter) as exc:
+        return _refused(request, str(exc))
+
+
+@needs(access.TRIAGE)
+@require_POST
+def change(request: HttpRequest) -> HttpResponse:
+    """Do it, and lead back to the list; 422 with what is wrong in the form, 409 when other letters match by now."""
+    try:
+        chosen = _chosen(request)
+        if request.POST.get("count") != str(len(chosen.ids)):
+            return _confirm(request, chosen, status=409)
+        if wrong := _not_confirmed(request, len(chosen.ids)):
+            return _confirm(request, chosen, status=422, errors={"typed": wrong})
+        done = triage.triage_many(
+            user=request.user, ids=chosen.ids, order=_order(request), scope_words=chosen.scope.words()
+        )
+    except (BadScope, BadFilter) as exc:
+        return _refused(request, str(exc))
+    except (BadChange, BadNote) as exc:
+        return _confirm(request, chosen, status=422, errors={"value": str(exc)})
+    (messages.success if done.n else messages.warning)(request, said(_order(request).verb, done, len(chosen.ids)))
+    here = reverse("deadletters:letters")
+    return redirect(f"{here}?{chosen.filter}" if chosen.filter else here)
+
+
+def said(verb: str, done: triage.Done, asked: int) -> str:
+    """Say what was done to how many letters, and why how many were left alone."""
+    counts = {"done": DONE[verb], "n": f"{done.n:,}", "asked": f"{asked:,}"}
+    text = _("%(done)s %(n)s of %(asked)s letters.") % counts
+    if not done.left:
+        return text
+    whys = ", ".join(f"{n:,} {why}" for why, n in sorted(done.left.items(), key=lambda each: -each[1]))
+    return f"{text} {_('Left alone: %(whys)s.') % {'whys': whys}}"
+
+
+def _chosen(request: HttpRequest) -> Chosen:
+    """Find the letters; those of a filter are those that were there when it was asked first."""
+    scope, now = scope_of(request.POST), timezone.now()
+    at = _moment(request) or now
+    found = many.frozen(scope.filters, now=at) if isinstance(scope, Matching) else None
+    region = load("letters_chosen", lambda: many.find(Matching(filters=found) if found else scope, now=now))
+    if region.value is None:
+        raise BadScope(_("Finding them took too long; narrow it down."))
+    if not region.value:
+        raise BadScope(_("No letter matches that is not recovered."))
+    return Chosen(scope=scope, ids=region.value, filter=filters_of(request.POST).query())
+
+
+def _moment(request: HttpRequest) -> datetime | None:
+    """Return when it was asked first, never later than now; None when the form does not say."""
+    try:
+        return min(datetime.fromisoformat(request.POST.get("asked_at", "")), timezone.now())
+    except (ValueError, TypeError):
+        return None
+
+
+def _not_confirmed(request: HttpRequest, n: int) -> str:
+    """Say what is wrong with the number that was typed; empty where it is right, or none is needed."""
+    typed = "".join(request.POST.get("typed", "").replace(",", "").split())
+    if n <= many.CONFIRM_ABOVE or typed == str(n):
+        return ""
+    return _("Type how many letters they are: %(n)s.") % {"n": f"{n:,}"}
+
+
+def _order(request: HttpRequest) -> triage.Order:
+    verb = request.POST.get("verb", "")
+    if verb not in many.VERBS:
+        raise BadScope(_("There is no such action."))
+    reason = request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
+    return triage.Order(verb=verb, value=request.POST.get("value", ""), reason=reason)
+
+
+def _confirm(
+    request: HttpRequest, chosen: Chosen, *, status: int = 200, errors: Mapping[str, str] | None = None
+) -> HttpResponse:
+    order, n = _order(request), len(chosen.ids)
+    context = {
+        "chosen": chosen,
+        "order": order,
+        "n": n,
+        "name": NAMES[order.verb],
+        "consequence": CONSEQUENCES[order.verb],
+        "statuses": letters.statuses_of(chosen.ids),
+        "asked_at": (_moment(request) or timezone.now()).isoformat(),
+        "must_type": n > many.CONFIRM_ABOVE,
+        "is_other_number": status == 409,
+        "errors": errors or {},
+        "max_note": triage.MAX_NOTE,
+        "max_owner": MAX_OWNER,
+    }
+    return render(request, "deadletters/letters/many.html", context, status=status)
+
+
+def _refused(request: HttpRequest, why: str) -> HttpResponse:
+    return render(request, "deadletters/letters/refused.html", {"error": why}, status=422)
