@@ -12,7 +12,6 @@ from django.db.models.functions import Left
 
 from deadletters.models import (
     DeadLetter,
-    DeadLetterSubject,
     FailureGroup,
     GroupAlias,
     GroupFingerprint,
@@ -80,15 +79,6 @@ class Counts:
 
     sources: Sequence[SourceCount]
     all: SourceCount
-
-
-@dataclass(frozen=True, kw_only=True)
-class SubjectTally:
-    """How many of a sample of letters are about a subject."""
-
-    type: str
-    id: str
-    n: int
 
 
 def page(filters: GroupFilter, *, now: datetime, seen: datetime | None = None) -> Page:
@@ -179,35 +169,8 @@ def counts_of(fingerprints: Sequence[Fingerprint]) -> Counts:
     return Counts(sources=sources, all=SourceCount(source="", by_status=dict(together)))
 
 
-def sample_of(group: FailureGroup) -> DeadLetter | None:
-    """Return the letter that the group was named after, as long as it is kept, for its error text."""
-    shown = DeadLetter.objects.only("dead_letter_id", "message_type", "cause", "error_text", "dead_lettered_at")
-    return shown.filter(dead_letter_id__in=[group.sample_letter_id]).first()
-
-
 def notes_of(group: FailureGroup) -> Sequence[Note]:
     return list(group.notes.order_by("-written_at", "-id")[:100])
-
-
-def subjects_in(letter_ids: Sequence[UUID], limit: int = 10) -> Sequence[SubjectTally]:
-    """Return what letters are about most often."""
-    about = DeadLetterSubject.objects.filter(dead_letter__in=letter_ids).values_list("dead_letter_id", "type", "id")
-    tally = Counter((kind, identity) for _, kind, identity in about.distinct())
-    return [SubjectTally(type=kind, id=identity, n=n) for (kind, identity), n in tally.most_common(limit)]
-
-
-def newest_letters(fingerprints: Sequence[Fingerprint], limit: int = SUBJECT_SAMPLE) -> Sequence[UUID]:
-    """Return the ids of the newest letters with one of the fingerprints."""
-    if not fingerprints:
-        return []
-    order = ("-dead_lettered_at", "-dead_letter_id")
-    letters = DeadLetter.objects.filter(superseded_by=None).only("dead_lettered_at", "dead_letter_id")
-    tops = [
-        letters.filter(error_fingerprint=value, error_fingerprint_version=version).order_by(*order)[:limit]
-        for value, version in fingerprints
-    ]
-    newest = tops[0].union(*tops[1:], all=True).order_by(*order)[:limit] if len(tops) > 1 else tops[0]
-    return [letter.dead_letter_id for letter in newest]
 
 
 def with_notes(group_ids: Iterable[UUID]) -> Sequence[FailureGroup]:

@@ -1,8 +1,10 @@
 """Reads of recovery runs: their list, one of them, what its letters came to."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Exists, F, Func, Min, OuterRef, Q, QuerySet, TextField, Value
@@ -22,6 +24,17 @@ MAX_WHYS = 50
 MAX_FAULTS = 10
 FAILED_SAMPLE = 1_000
 """How many of a run's letters that failed, those sent last, are asked of what."""
+
+RUNS_OF_GROUP = 20
+"""How many of a group's runs, the newest, tell what worked."""
+
+_OF_GROUP = """
+SELECT r.run_id, r.kind, r.state, r.scope_words, r.plan, r.group_id, r.generation, r.actor, r.reason, r.created_at,
+       r.starts_at, r.started_at, r.finished_at, r.frozen_count, r.stop_reason,
+       (SELECT jsonb_object_agg(i.state, i.n)::text
+          FROM (SELECT t.state, count(*) AS n FROM recovery_items t WHERE t.run_id = r.run_id GROUP BY 1) i) AS by_state
+  FROM recovery_runs r WHERE r.group_id = %(group)s ORDER BY r.created_at DESC LIMIT %(runs)s
+"""
 
 _WHEN = " at [0-9-]{10} [0-9:]{8} UTC$"
 
@@ -168,6 +181,13 @@ def runs_of_letter(dead_letter_id: UUID) -> Sequence[RecoveryItem]:
     """Return a letter's place in the runs that it was in, with the runs, the latest first."""
     of_letter = RecoveryItem.objects.filter(dead_letter_id=dead_letter_id).select_related("run").defer("run__scope")
     return list(of_letter.order_by("-run__created_at")[:RUNS_OF_LETTER])
+
+
+def of_group(group_id: UUID) -> Sequence[Row]:
+    """Return the newest runs on a group with their letters by state, in one query."""
+    found: Sequence[Any] = list(RecoveryRun.objects.raw(_OF_GROUP, {"group": group_id, "runs": RUNS_OF_GROUP}))
+    none = dict.fromkeys(map(str, ItemState.values), 0)
+    return [Row(run=run, totals=none | json.loads(run.by_state or "{}")) for run in found]
 
 
 def _matching(filters: RunFilter) -> QuerySet[RecoveryRun]:

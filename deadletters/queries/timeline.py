@@ -65,7 +65,11 @@ def of_message(message_id: UUID) -> Timeline:
 def of_group(group_id: UUID) -> Timeline:
     """Return what people did to a group, the newest first; its notes stand elsewhere."""
     actions = OperatorAction.objects.filter(group_id=group_id).exclude(action="note").order_by("-at", "-id")
-    newest = list(actions[: LIMIT + 1])
+    return of_actions(list(actions[: LIMIT + 1]))
+
+
+def of_actions(newest: Sequence[OperatorAction]) -> Timeline:
+    """Return what people did, of which one more than LIMIT says that there is more."""
     return Timeline(
         events=[event for action in newest[:LIMIT] for event in _action(action)], is_cut=len(newest) > LIMIT
     )

@@ -1,6 +1,6 @@
 """When a group's letters died, by hour or by day, with the builds that came out meanwhile."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -52,6 +52,11 @@ def of_fingerprints(fingerprints: Sequence[Fingerprint], span: Span, *, now: dat
     deaths = counts.deaths_since(fingerprints, axis.start)
     buckets = [Bucket(at=death.hour, counts={death.generation or "–": death.n}) for death in deaths]
     return bars(buckets, axis, width=WIDTH, height=HEIGHT, marks=_builds_since(axis.start))
+
+
+def chart(deaths: Iterable[Bucket], axis: Axis, marks: Iterable[Mark]) -> Bars:
+    """Return the chart of deaths that were read."""
+    return bars(deaths, axis, width=WIDTH, height=HEIGHT, marks=marks)
 
 
 def _builds_since(since: datetime) -> Sequence[Mark]:

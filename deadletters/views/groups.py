@@ -1,26 +1,25 @@
 """The list of failure groups, one group, and its triage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url
 
 from deadletters import triage
-from deadletters.models import FailureGroup, GroupState
-from deadletters.queries import groups, letters, runs, tallies, timeline, trends
-from deadletters.triage.changes import SETTABLE_STATES
-from deadletters.views import regions, shell
+from deadletters.models import FailureGroup
+from deadletters.queries import groups, tallies
+from deadletters.views import grouppage, regions
 from deadletters.views.access import needs, wants_fragment
+from deadletters.views.grouppage import FIELDS, notes_context, triage_context
 from deadletters.views.groupverbs import version_of
-from deadletters.views.parameters import Form, changes_of, filter_of, form_of, refused_form
+from deadletters.views.parameters import Form, changes_of, filter_of, refused_form
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, NoSuchGroup, StaleChange
 from deadletters.words.filters import (
@@ -30,24 +29,7 @@ from deadletters.words.filters import (
     SIZES,
     TALLY_SORTS,
     GroupFilter,
-    LetterFilter,
-    RunFilter,
 )
-
-FIELDS = (
-    "owner",
-    "state",
-    "fixed_in_generation",
-    "operator_disposition",
-    "quiet_until",
-    "quiet_until_generation",
-    "quiet_until_count",
-    "ticket",
-    "runbook",
-)
-NEWEST = 20
-RUNS = 5
-"""Runs on a group that its page shows."""
 
 
 @needs(access.VIEW)
@@ -131,7 +113,7 @@ def triage_group(request: HttpRequest, group_id: UUID) -> HttpResponse:
     said = _("Saved.") if changed else _("Nothing was different; nothing was changed.")
     if wants_fragment(request):
         fresh = groups.get(found.group_id)
-        return _render(request, "_triaged.html", {**_triage_context(request, fresh), "form_said": said})
+        return _render(request, "_triaged.html", {**triage_context(request, fresh), "form_said": said})
     messages.success(request, said)
     return redirect("deadletters:group", found.group_id)
 
@@ -151,7 +133,7 @@ def add_note(request: HttpRequest, group_id: UUID) -> HttpResponse:
         wrong = {"note_error": str(exc), "note_text": text}
     status = 422 if wrong else 200
     if wants_fragment(request):
-        context = {**_notes_context(request, found), **wrong}
+        context = {**notes_context(request, found, notes=groups.notes_of(found)), **wrong}
         return render(request, "deadletters/_notes.html", context, status=status)
     if wrong:
         return _page(request, found, status=status, **wrong)
@@ -163,71 +145,13 @@ def _refused(
     request: HttpRequest, found: FailureGroup, status: int, form: Form, *, stale: bool = False
 ) -> HttpResponse:
     if wants_fragment(request):
-        context = {**_triage_context(request, found), "form": form, "stale": stale}
+        context = {**triage_context(request, found), "form": form, "stale": stale}
         return _render(request, "_triage.html", context, status=status)
     return _page(request, found, status=status, form=form, stale=stale)
 
 
 def _page(request: HttpRequest, found: FailureGroup, *, status: int = 200, **more: Any) -> HttpResponse:
-    now = timezone.now()
-    fingerprints = groups.fingerprints_of(found)
-    span = trends.chosen(request.GET.get("trend", ""), found.last_seen_at, now=now)
-    newest = groups.newest_letters(fingerprints)
-    filters = LetterFilter(group=str(found.group_id))
-    context = {
-        "counts": groups.counts_of(fingerprints),
-        "fingerprints": fingerprints,
-        "sample": groups.sample_of(found),
-        "trend": trends.of_fingerprints(fingerprints, span, now=now),
-        "span": span,
-        "spans": tuple(trends.SPANS.values()),
-        "filters": filters,
-        "rows": letters.newest(filters, NEWEST, now=now),
-        "subjects": groups.subjects_in(newest),
-        "sampled": len(newest),
-        "commands": shell.of_group(request, found),
-        **_recovery_context(found),
-        **_triage_context(request, found),
-        **_notes_context(request, found),
-        **more,
-    }
-    return _render(request, "group.html", context, status=status)
-
-
-def _recovery_context(found: FailureGroup) -> dict[str, Any]:
-    """Return the newest runs on the group, and the one of them that worked last."""
-    newest = runs.page(RunFilter(group=str(found.group_id), size=25)).rows
-    worked = next((row for row in newest if row.totals["recovered"]), None)
-    return {"runs": newest[:RUNS], "worked": worked}
-
-
-def _triage_context(request: HttpRequest, found: FailureGroup) -> dict[str, Any]:
-    return {
-        "group": found,
-        "form": form_of(found, FIELDS),
-        "states": _states(found),
-        "timeline": timeline.of_group(found.group_id),
-        "timeline_title": _("What was done"),
-        "audited": f"group={found.group_id}",
-        "may_triage": request.user.has_perm(access.TRIAGE),
-        "now": timezone.now(),
-    }
-
-
-def _notes_context(request: HttpRequest, found: FailureGroup) -> dict[str, Any]:
-    return {
-        "notes": groups.notes_of(found),
-        "note_address": reverse("deadletters:add_group_note", args=[found.group_id]),
-        "note_key": found.group_id,
-        "may_triage": request.user.has_perm(access.TRIAGE),
-        "max_note": triage.MAX_NOTE,
-        "now": timezone.now(),
-    }
-
-
-def _states(found: FailureGroup) -> Sequence[tuple[str, str]]:
-    """Return the states that a person may choose, the present one among them."""
-    return [(state.value, str(state.label)) for state in GroupState if state in SETTABLE_STATES or state == found.state]
+    return _render(request, "group.html", {**grouppage.context(request, found), **more}, status=status)
 
 
 def _no_such_group(request: HttpRequest) -> HttpResponse:

@@ -59,9 +59,8 @@ def test_each_number_leads_to_exactly_its_letters_and_so_does_the_run(page):
     for by in GROUPINGS:
         shown = page.get("/groups/", {"by": by}).context["region"].value.rows
         for row in (each for each in shown if each.filters is not None):
-            listed = page.get(f"/letters/?{row.filters.query()}").context["page"]
-            opens = page.get(f"/letters/?{row.filters.query(status='open')}").context["page"]
-            assert (opens.total, listed.total) == (row.open, row.total), (by, row.value)
+            listed = [page.get(f"/letters/?{row.filters.query(status=status)}") for status in ("open", "")]
+            assert [len(each.context["page"].rows) for each in listed] == [row.open, row.total], (by, row.value)
             sent = {"scope": "matching", "filter": row.filters.query(status="open")}
             run = page.get(page.post(reverse("deadletters:prepare_run"), sent).headers["Location"]).context["run"]
             assert run.frozen_count == row.open

@@ -159,12 +159,12 @@ def test_one_group_shows_sample_counts_letters_subjects_builds_and_audit(page, o
 
     response = page.get(address("group", group))
     content = response.content.decode()
-    counts = response.context["counts"]
+    counts = response.context["numbers"].value.counts
     assert counts.all.by_status == {0: 1, 2: 1}
     assert [source.source for source in counts.sources] == ["wh_inbox", "wh_outbox"]
     assert "/srv/shop/pay.py" in content
-    assert [(subject.id, subject.n) for subject in response.context["subjects"]] == [("7", 2), ("1", 1)]
-    assert len(response.context["rows"]) == 2
+    assert [(subject.id, subject.n) for subject in response.context["newest"].value.subjects] == [("7", 2), ("1", 1)]
+    assert len(response.context["shown"]) == 2
     assert "build-77" in content
     assert "Changed owner: – → vera, state: new → ongoing" in content
     assert "she knows" in content
@@ -176,7 +176,7 @@ def test_a_trend_counts_every_death_once(page, trend, bars):
     a_letter(dead_lettered_at=timezone.now())
     counting.fold()
 
-    chart = page.get(address("group", of(letter)), {"trend": trend}).context["trend"]
+    chart = page.get(address("group", of(letter)), {"trend": trend}).context["numbers"].value.trend
     assert (len(chart.bars), chart.total) == (bars, 2)
 
 
@@ -221,7 +221,7 @@ def test_a_group_of_several_fingerprints_lists_their_letters_in_one_order(page):
     shown = [row.letter.pk for row in [*first.rows, *rest.rows]]
     assert shown == [letter.pk for letter in letters]
     assert response.context["counted"].value.n == 60
-    assert page.get(address("group", one)).context["counts"].all.total == 60
+    assert page.get(address("group", one)).context["numbers"].value.counts.all.total == 60
 
 
 def test_triage_is_saved_and_said_without_script(page):
