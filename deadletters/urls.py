@@ -49,6 +49,7 @@ urlpatterns = [
     path("letters/<uuid:dead_letter_id>/recover", letteractions.recover, name="recover"),
     path("letters/<uuid:dead_letter_id>/notes", letteractions.add_note, name="add_note"),
     path("letters/<uuid:dead_letter_id>/triage", letteractions.triage_letter, name="triage_letter"),
+    path("letters/<uuid:dead_letter_id>/reveal", letteractions.reveal, name="reveal"),
     path("letters/<uuid:dead_letter_id>/edit", edits.edit, name="edit"),
     path("letters/<uuid:dead_letter_id>/versions/<int:number>", edits.version, name="version"),
     path("letters/<uuid:dead_letter_id>/versions/<int:number>/restore", edits.restore, name="restore"),

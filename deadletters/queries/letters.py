@@ -9,11 +9,21 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db import connection
-from django.db.models import Count, F, Q, QuerySet, TextField, Window
+from django.db.models import Count, F, OuterRef, Q, QuerySet, TextField, Window
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Left
 
-from deadletters.models import DeadLetter, DeadLetterDeath, DeadLetterSubject, GroupFingerprint, Note, RecoveryStatus
+from deadletters.models import (
+    DeadLetter,
+    DeadLetterDeath,
+    DeadLetterPayload,
+    DeadLetterSubject,
+    GroupFingerprint,
+    Note,
+    RecoveryStatus,
+)
 from deadletters.models.letters import OWNER_PREFIX, TYPE_PREFIX
 from deadletters.queries import payloads, totals
 from deadletters.words.errors import BadFilter, NoSuchLetter
@@ -143,17 +153,43 @@ def count_newer(filters: LetterFilter, seen: Cursor | None, *, now: datetime) ->
     return _count([_looked_through(part.filter(newer), filters) for part in _indexed(filters, now)])
 
 
+def sides(
+    filters: LetterFilter, place: Cursor, *, now: datetime
+) -> tuple[Sequence[QuerySet[DeadLetter]], Sequence[QuerySet[DeadLetter]]]:
+    """Return the parts of a list that are newer than a place and those that are older, each from the place on."""
+    matching = _matching(filters, now)
+    oldest_first = [name.removeprefix("-") for name in ORDER]
+    newer = [
+        part.filter(_newer_than(place), dead_lettered_at__gte=place.at).order_by(*oldest_first) for part in matching
+    ]
+    return newer, [_after(part, place).order_by(*ORDER) for part in matching]
+
+
 def get(dead_letter_id: UUID) -> DeadLetter:
-    """Return one letter, the survivor of a superseded one; raises NoSuchLetter."""
-    wanted = dead_letter_id
-    for _ in range(MAX_SURVIVORS):
-        letter = _whole().filter(dead_letter_id=wanted).first()
-        if letter is None:
-            break
-        if letter.superseded_by is None:
-            return letter
-        wanted = letter.superseded_by
-    raise NoSuchLetter(str(dead_letter_id))
+    """Return one letter, the survivor of a superseded one; raises NoSuchLetter.
+
+    With `detail_text`, its failure's structure as JSON text, since a foreign writer's may nest deeper than Python
+    parses, and `message_ids`, the ids that its message had in versions of its payload.
+    """
+    detail = Cast("failure_detail", TextField())
+    ids = ArraySubquery(DeadLetterPayload.objects.filter(dead_letter=OuterRef("pk")).values("message_id"))
+    survivor = RawSQL(_SURVIVOR, [dead_letter_id, MAX_SURVIVORS])  # noqa: S611 - a statement of this module
+    found = _whole().filter(dead_letter_id=survivor, superseded_by=None)
+    letter = found.annotate(detail_text=detail, message_ids=ids).first()
+    if letter is None:
+        raise NoSuchLetter(str(dead_letter_id))
+    return letter
+
+
+_SURVIVOR = """
+    WITH RECURSIVE one(id, n) AS (
+        SELECT %s::uuid, 0
+        UNION ALL
+        SELECT l.superseded_by, n + 1 FROM one JOIN wh_dead_letters l ON l.dead_letter_id = one.id
+         WHERE l.superseded_by IS NOT NULL AND n < %s
+    )
+    SELECT id FROM one ORDER BY n DESC LIMIT 1
+"""
 
 
 def briefly(dead_letter_ids: Iterable[UUID]) -> Mapping[UUID, DeadLetter]:
@@ -169,9 +205,9 @@ def statuses_of(dead_letter_ids: Iterable[UUID]) -> Mapping[int, int]:
 
 
 def failure_detail_of(letter: DeadLetter) -> str | None:
-    """Return the latest failure's structure as JSON text: a foreign writer's may nest deeper than Python parses."""
-    as_text = Cast("failure_detail", TextField())
-    return DeadLetter.objects.filter(pk=letter.pk).values_list(as_text, flat=True).first()
+    """Return the latest failure's structure of a letter that `get` returned, as JSON text."""
+    text: str | None = getattr(letter, "detail_text", None)
+    return text
 
 
 def _whole() -> QuerySet[DeadLetter]:

@@ -1,15 +1,15 @@
 """All that happened to one letter's message, to a group, or around a subject, in one list."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import F
 
-from deadletters.models import DeadLetter, DeadLetterDeath, Note, OperatorAction
-from deadletters.queries import versions
+from deadletters.models import DeadLetterDeath, OperatorAction, Verdict
 from deadletters.queries.actions import describe
+from deadletters.queries.parts import EVENTS, History
 from queues.models import DeliveryLogEntry
 
 LIMIT = 100
@@ -20,7 +20,7 @@ LIMIT = 100
 class Event:
     """One thing that happened. `kind` picks the icon; `text` may be anything that a failure says.
 
-    `letter`: the dead letter that it happened to, where the list is of several.
+    `letter`: the dead letter that it happened to, where the list is of several; `run`: the recovery run that did it.
     """
 
     at: datetime
@@ -29,28 +29,35 @@ class Event:
     text: str = ""
     by: str = ""
     letter: UUID | None = None
+    run: UUID | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
+    """Events, the newest first; `older_than`: before when those are that were left out, where they can be asked for."""
+
     events: Sequence[Event]
     is_cut: bool
+    older_than: datetime | None = None
 
 
-def of(letter: DeadLetter, deaths: Sequence[DeadLetterDeath], notes: Sequence[Note]) -> Timeline:
-    """Return the events of a letter, the newest first."""
-    ids = versions.message_ids_of(letter)
-    log = DeliveryLogEntry.objects.filter(message_id__in=ids).defer("failure_detail")
-    runs = list(log.order_by("-logged_at", "-id")[: LIMIT + 1])
-    about = Q(dead_letter_id=letter.dead_letter_id) | Q(message_id__in=ids)
-    actions = OperatorAction.objects.filter(about).exclude(action="note")
+def of(history: History, before: datetime | None = None) -> Timeline:
+    """Return the events of a letter, the newest first, those before a time; more of one moment are not parted."""
+    in_runs = {item.item_id: item.run_id for item in history.items}
     events = [
-        *(_run(entry) for entry in runs[:LIMIT]),
-        *(event for death in deaths for event in _death(death)),
-        *(Event(at=note.written_at, kind="note", title="Note", text=note.text, by=note.author) for note in notes),
-        *(event for action in actions.order_by("-at", "-id")[:LIMIT] for event in _action(action)),
+        *map(_run, history.log),
+        *(event for death in history.deaths for event in _death(death, in_runs)),
+        *(
+            Event(at=note.written_at, kind="note", title="Note", text=note.text, by=note.author)
+            for note in history.notes
+        ),
+        *(event for action in history.actions for event in _action(action)),
     ]
-    return Timeline(events=sorted(events, key=_moment, reverse=True), is_cut=len(runs) > LIMIT)
+    told = sorted((each for each in events if before is None or each.at < before), key=_moment, reverse=True)
+    if len(told) <= EVENTS:
+        return Timeline(events=told, is_cut=False)
+    oldest = told[EVENTS - 1].at
+    return Timeline(events=[event for event in told if event.at >= oldest], is_cut=True, older_than=oldest)
 
 
 def of_message(message_id: UUID) -> Timeline:
@@ -112,7 +119,8 @@ _OUTCOMES = {
 def _run(entry: DeliveryLogEntry) -> Event:
     took = f" after {entry.duration_ms:,} ms" if entry.duration_ms is not None else ""
     life = f" of life {entry.life}" if entry.life > 1 else ""
-    title = f"{_OUTCOMES.get(entry.outcome, entry.outcome)}{took} · attempt {entry.attempt}{life}"
+    build = f" · build {entry.generation}" if entry.generation else ""
+    title = f"{_OUTCOMES.get(entry.outcome, entry.outcome)}{took} · attempt {entry.attempt}{life}{build}"
     return Event(at=_ended_at(entry), kind=entry.outcome, title=title, text=entry.failure_message or "")
 
 
@@ -123,15 +131,17 @@ def _ended_at(entry: DeliveryLogEntry) -> datetime:
     return min(entry.logged_at, entry.started_at + timedelta(milliseconds=entry.duration_ms))
 
 
-def _death(death: DeadLetterDeath) -> Iterable[Event]:
+def _death(death: DeadLetterDeath, in_runs: Mapping[UUID, UUID]) -> Iterable[Event]:
     nth = "Dead-lettered" if death.number == 1 else f"Dead-lettered again (death {death.number})"
     title = f"{nth} · build {death.generation or '–'}"
     yield Event(at=death.dead_lettered_at, kind="death", title=title, text=_line(death))
     if death.verdict_at is not None and death.verdict == "recovered":
         yield Event(at=death.verdict_at, kind="recovered", title="Recovered: the handler has handled it")
     if death.recovery_sent_at is not None:
-        title = "Recovery sent"
-        yield Event(at=death.recovery_sent_at, kind="sent", title=title, by=death.recovery_actor or "")
+        ended = f", {Verdict(death.verdict).label.lower()}" if death.verdict not in (None, Verdict.RECOVERED) else ""
+        run = in_runs.get(death.recovery_item_id) if death.recovery_item_id else None
+        title, by = f"Recovery sent{ended}", death.recovery_actor or ""
+        yield Event(at=death.recovery_sent_at, kind="sent", title=title, by=by, run=run)
 
 
 def _line(death: DeadLetterDeath) -> str:

@@ -20,6 +20,11 @@ SELECT row_version, envelope_raw, coalesce(envelope -> 'event_data', envelope)::
   FROM wh_dead_letters WHERE dead_letter_id = %s
 """
 
+_BEGINNING = """
+SELECT substr(coalesce(envelope_raw, convert_to(coalesce(envelope -> 'event_data', envelope)::text, 'UTF8')), 1, %s)
+  FROM wh_dead_letters WHERE dead_letter_id = %s
+"""
+
 _SIZE = """
 SELECT coalesce(octet_length(envelope_raw), envelope_bytes, pg_column_size(envelope))
   FROM wh_dead_letters WHERE dead_letter_id = %s
@@ -47,6 +52,16 @@ def current(dead_letter_id: UUID) -> Current:
         raise NoSuchLetter(str(dead_letter_id))
     row_version, raw, text = row
     return Current(row_version=row_version, text=_readable(raw, text))
+
+
+def beginning_of(dead_letter_id: UUID, length: int) -> bytes:
+    """Return the first bytes of what a letter holds; raises NoSuchLetter."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BEGINNING, [length, dead_letter_id])
+        row = cursor.fetchone()
+    if row is None:
+        raise NoSuchLetter(str(dead_letter_id))
+    return bytes(row[0])
 
 
 def of_letter(letter: DeadLetter) -> Sequence[DeadLetterPayload]:

@@ -18,7 +18,7 @@ from deadletters.templatetags import trees
 from deadletters.words.charts import Sparkline
 from deadletters.words.charts import sparkline as draw_sparkline
 from deadletters.words.errortexts import Relation, Step, steps_of
-from deadletters.words.filters import STATUSES, reason_name
+from deadletters.words.filters import SOURCES, STATUSES, reason_name
 from deadletters.words.filters.listfilter import ListFilter
 from queues.models import Source
 from queues.words.redaction import mask_text
@@ -34,6 +34,8 @@ MAX_NAME = 600
 
 MAX_LINKED = 1_000
 """Characters of a subject that an address holds."""
+
+MAX_COUNTED = 10_000
 
 _STATES = {
     RecoveryStatus.PENDING: ("open", "Open"),
@@ -179,9 +181,9 @@ def relation_words(relation: Relation) -> str:
 
 
 @register.simple_tag
-def payload(letter: DeadLetter) -> SafeString:
-    """Render the payload as a tree."""
-    return trees.render(letter.envelope, "event_data")
+def payload(letter: DeadLetter) -> trees.Drawn:
+    """Render the payload as a tree, with the places of what is masked in it."""
+    return trees.draw(letter.envelope, "event_data")
 
 
 @register.simple_tag
@@ -200,6 +202,12 @@ def detail_tree(structure: str) -> SafeString:
 def has_detail(structure: str | None) -> bool:
     """Say whether a failure's structure holds detail beside its subjects."""
     return '"detail":' in (structure or "")
+
+
+@register.filter
+def masked_headers_of(letter: DeadLetter) -> Sequence[str]:
+    """Return the names of the headers of which something is masked, as JSON pointers."""
+    return trees.masked_headers(letter.metadata)
 
 
 @register.filter
@@ -251,6 +259,18 @@ def sparkline(hours: Sequence[int], now: datetime) -> Sparkline:
 def by_state(numbers: Mapping[int, int]) -> Sequence[tuple[str, int, int]]:
     """Return (name as filters write it, status, count) of every recovery status."""
     return [(name, status, numbers.get(status, 0)) for name, status in STATUSES.items()]
+
+
+@register.filter
+def short_source(source: str) -> str:
+    """Return a source's name as addresses write it."""
+    return next((name for name, table in SOURCES.items() if table == source), source)
+
+
+@register.filter
+def capped(number: int) -> str:
+    """Write a count that is counted up to 10,000 and one more."""
+    return "10,000+" if number > MAX_COUNTED else f"{number:,}"
 
 
 @register.filter

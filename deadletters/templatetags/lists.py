@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 from django.template import RequestContext
@@ -44,6 +45,13 @@ def narrowed(context: RequestContext, name: str, value: Any) -> str:
     """Return the query string of the list that the page shows, or of all letters, with one filter more."""
     shown = context.get("filters")
     return (shown if isinstance(shown, LetterFilter) else LetterFilter()).query(**{name: str(value)})
+
+
+@register.simple_tag(takes_context=True)
+def within(context: RequestContext) -> str:
+    """Return the query string by which a letter knows the list that the page shows; empty where it shows none."""
+    shown = context.get("filters")
+    return f"?{urlencode({'in': shown.query()})}" if isinstance(shown, LetterFilter) else ""
 
 
 @register.filter

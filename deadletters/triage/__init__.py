@@ -12,6 +12,7 @@ from deadletters.triage.many import Done, Order, triage_many
 from deadletters.triage.notes import MAX_NOTE, add_note
 from deadletters.triage.pauses import change_pause, check_pause, pause, resume, try_destination
 from deadletters.triage.purges import Purge, purge
+from deadletters.triage.reveals import Revealed, reveal
 
 __all__ = [
     "MAX_NOTE",
@@ -21,6 +22,7 @@ __all__ = [
     "Order",
     "Purge",
     "Recovery",
+    "Revealed",
     "add_note",
     "change_group",
     "change_letter",
@@ -34,6 +36,7 @@ __all__ = [
     "recover",
     "restore",
     "resume",
+    "reveal",
     "run_now",
     "stop",
     "triage_many",

@@ -1,8 +1,10 @@
 """The page of one dead letter, and the parts of it that change."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
@@ -14,23 +16,33 @@ from django.views.decorators.http import require_safe
 
 from deadletters import triage
 from deadletters.models import DeadLetter
-from deadletters.queries import groups, letters, runs, timeline, versions
+from deadletters.queries import groups, letters, neighbours, streams, timeline
+from deadletters.queries.parts import NOTHING, Parts
+from deadletters.queries.parts import of as parts_of
 from deadletters.triage import edits
-from deadletters.views import shell
+from deadletters.views import regions, shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import form_of
 from deadletters.words import access
-from deadletters.words.errors import NoSuchLetter
+from deadletters.words.errors import BadFilter, NoSuchLetter
+from deadletters.words.filters import LetterFilter
 from deadletters.words.policies import decisions_on
 
-NOTES = "_notes.html"
+NOTES, TIMELINE = "_notes.html", "_timeline.html"
+WHOLE = "detail.html"
+MAX_FILTERS = 50
+IN, BEFORE = "in", "before"
+"""Names in the address: the list from which the letter was opened, and before when its timeline is shown."""
+
 FIELDS = ("owner", "quiet_until", "quiet_until_generation")
 
 
 @needs(access.VIEW)
 @require_safe
 def detail(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
-    """Show one dead letter."""
+    """Show one dead letter; by htmx an older part of its timeline."""
+    if wants_fragment(request) and BEFORE in request.GET:
+        return fragment(request, dead_letter_id, TIMELINE)
     return whole(request, dead_letter_id)
 
 
@@ -50,7 +62,7 @@ def live(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
 
 
 def whole(request: HttpRequest, dead_letter_id: UUID, *, status: int = 200, **more: Any) -> HttpResponse:
-    return fragment(request, dead_letter_id, "detail.html", status=status, **more)
+    return fragment(request, dead_letter_id, WHOLE, status=status, **more)
 
 
 def fragment(
@@ -60,39 +72,108 @@ def fragment(
         letter = letters.get(dead_letter_id)
     except NoSuchLetter:
         return no_such_letter(request)
-    return _render(request, template, {**_context(request, letter), **more}, status=status)
+    context = _context(request, letter, is_whole=template == WHOLE)
+    return _render(request, template, {**context, **more}, status=status)
 
 
-def _context(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
-    deaths, notes = letters.deaths_of(letter), letters.notes_of(letter)
-    told = timeline.of(letter, deaths, notes)
+def _context(request: HttpRequest, letter: DeadLetter, *, is_whole: bool = False) -> dict[str, Any]:
+    """Return what the page shows; stream, similar ones and neighbours in the list for the whole page only."""
+    before, now = _older_than(request), timezone.now()
+    with regions.reading() as read:
+        parts = read("what happened to the letter", lambda: parts_of(letter, before))
+        others = read("the letter's fault", lambda: groups.others_of(letter))
+        around = _around(request, letter, parts.value or NOTHING, read, now) if is_whole else {}
     return {
         "letter": letter,
-        "deaths": deaths,
-        "versions": versions.of_letter(letter),
-        "may_edit": request.user.has_perm(access.EDIT_PAYLOAD) and not edits.why_not(letter),
-        "commands": shell.of_letter(request, letter, _decisions(letter)),
-        "latest": deaths[0] if deaths else None,
-        "group": groups.of_letter(letter),
-        "others": groups.others_of(letter),
-        "notes": notes,
-        "note_address": reverse("deadletters:add_note", args=[letter.dead_letter_id]),
-        "note_key": letter.dead_letter_id,
-        "subjects": letters.subjects_of(letter),
-        "items": runs.runs_of_letter(letter.dead_letter_id),
+        "region": parts,
+        "others": others.value or 0,
+        **_of_parts(letter, parts.value or NOTHING, before),
+        **around,
+        **_for_person(request, letter),
+        "inside": inside(request),
         "failure_detail": letters.failure_detail_of(letter),
-        "timeline": told,
         "timeline_title": _("Timeline"),
         "audited": f"letter={letter.dead_letter_id}",
-        "seen": f"{letter.row_version}.{len(told.events)}",
         "form": form_of(letter, FIELDS),
         "form_seen": form_seen(letter),
-        "decisions": _decisions(letter),
-        "may_recover": request.user.has_perm(access.RECOVER),
-        "may_triage": request.user.has_perm(access.TRIAGE),
-        "max_note": triage.MAX_NOTE,
-        "now": timezone.now(),
+        "now": now,
     }
+
+
+def _of_parts(letter: DeadLetter, parts: Parts, before: datetime | None) -> dict[str, Any]:
+    told = timeline.of(parts.history, before)
+    return {
+        "deaths": parts.deaths,
+        "latest": parts.deaths[0] if parts.deaths else None,
+        "builds": list(dict.fromkeys([*(death.generation for death in parts.deaths), *letter.retried_on_generations])),
+        "versions": parts.versions,
+        "group": parts.group,
+        "notes": parts.notes,
+        "subjects": parts.subjects,
+        "items": parts.items,
+        "timeline": told,
+        "is_old": before is not None,
+        "seen": f"{letter.row_version}.{len(told.events)}",
+    }
+
+
+def _around(
+    request: HttpRequest, letter: DeadLetter, parts: Parts, read: regions.Reader, now: datetime
+) -> dict[str, Any]:
+    subject, filters = next(iter(parts.subjects), None), _list_of(request)
+    found = {
+        "stream": read("the letter's stream", lambda: streams.around(letter)),
+        "similar": read("letters like it", lambda: neighbours.like(letter, subject)),
+    }
+    if filters is None:
+        return found
+    steps = read("its neighbours in the list", lambda: neighbours.in_list(letter, filters, now=now))
+    return {**found, "steps": steps.value, "list": filters}
+
+
+def _for_person(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
+    user, decisions = request.user, _decisions(letter)
+    return {
+        "commands": shell.of_letter(request, letter, decisions),
+        "decisions": decisions,
+        "may_edit": user.has_perm(access.EDIT_PAYLOAD) and not edits.why_not(letter),
+        "may_recover": user.has_perm(access.RECOVER),
+        "may_triage": user.has_perm(access.TRIAGE),
+        "may_reveal": user.has_perm(access.REVEAL),
+        "note_address": reverse("deadletters:add_note", args=[letter.dead_letter_id]) + inside(request),
+        "note_key": letter.dead_letter_id,
+        "max_note": triage.MAX_NOTE,
+    }
+
+
+def _list_of(request: HttpRequest) -> LetterFilter | None:
+    """Return the list from which the letter was opened; None for one that was opened without, or cannot be read."""
+    given = request.GET.get(IN)
+    try:
+        pairs = parse_qsl(given, strict_parsing=True, max_num_fields=MAX_FILTERS) if given else []
+        return None if given is None else LetterFilter.parse(dict(pairs))
+    except (BadFilter, ValueError):
+        return None
+
+
+def inside(request: HttpRequest) -> str:
+    """Return the query string that keeps the list from which the letter was opened."""
+    filters = _list_of(request)
+    return "" if filters is None else f"?{urlencode({IN: filters.query()})}"
+
+
+def _older_than(request: HttpRequest) -> datetime | None:
+    """Return before when the timeline is asked for; None for its beginning, and for what is no time."""
+    try:
+        before = datetime.fromisoformat(request.GET.get(BEFORE, ""))
+        return before.astimezone(UTC) if before.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def back_to(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
+    """Lead back to a letter in the list from which it was opened."""
+    return redirect(reverse("deadletters:letter", args=[dead_letter_id]) + inside(request))
 
 
 def _decisions(letter: DeadLetter) -> Sequence[str]:
@@ -106,7 +187,7 @@ def no_such_letter(request: HttpRequest) -> HttpResponse:
 
 
 def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    folder = "deadletters" if template == NOTES else "deadletters/letters"
+    folder = "deadletters" if template in (NOTES, TIMELINE) else "deadletters/letters"
     return render(request, f"{folder}/{template}", context, status=status)
 
 

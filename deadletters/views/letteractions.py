@@ -1,10 +1,11 @@
 """What may be done to one dead letter."""
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
@@ -13,7 +14,7 @@ from deadletters.models import DeadLetter, Disposition
 from deadletters.queries import letters
 from deadletters.store.recovery import Sent
 from deadletters.views.access import needs, wants_fragment
-from deadletters.views.letter import FIELDS, NOTES, form_seen, fragment, no_such_letter, whole
+from deadletters.views.letter import FIELDS, NOTES, back_to, form_seen, fragment, inside, no_such_letter, whole
 from deadletters.views.parameters import Form, changes_of, refused_form
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadNote, NoSuchLetter, StaleChange
@@ -41,7 +42,7 @@ def recover(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     if not recovery.is_sent:
         return whole(request, dead_letter_id, status=status, said=said)
     messages.success(request, said)
-    return redirect("deadletters:letter", dead_letter_id)
+    return back_to(request, dead_letter_id)
 
 
 def seen_numbers(request: HttpRequest) -> dict[str, int | None]:
@@ -68,7 +69,7 @@ def add_note(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     if wants_fragment(request):
         return fragment(request, dead_letter_id, NOTES)
     messages.success(request, _("The note is written."))
-    return redirect("deadletters:letter", dead_letter_id)
+    return back_to(request, dead_letter_id)
 
 
 @needs(access.TRIAGE)
@@ -97,7 +98,7 @@ def triage_letter(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     if wants_fragment(request):
         return fragment(request, letter.dead_letter_id, "_triaged.html", form_said=said)
     messages.success(request, said)
-    return redirect("deadletters:letter", letter.dead_letter_id)
+    return back_to(request, letter.dead_letter_id)
 
 
 @needs(access.TRIAGE)
@@ -128,13 +129,32 @@ def decide(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     return _decided(request, letter.dead_letter_id, 200, _("Done."))
 
 
+@needs(access.REVEAL)
+@require_POST
+def reveal(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
+    """Show one masked value, once: no address leads to it, and nothing stores it. 422 with what is wrong."""
+    context: dict[str, Any] = {"dead_letter_id": dead_letter_id, "inside": inside(request)}
+    field, reason = request.POST.get("field", ""), request.POST.get("reason", "")
+    try:
+        context["revealed"] = triage.reveal(
+            dead_letter_id=dead_letter_id, user=request.user, field=field, reason=reason
+        )
+    except NoSuchLetter:
+        return no_such_letter(request)
+    except BadChange as exc:
+        context["reveal_error"] = str(exc)
+    template = "_revealed.html" if wants_fragment(request) else "revealed.html"
+    status = 422 if "reveal_error" in context else 200
+    return render(request, f"deadletters/letters/{template}", context, status=status)
+
+
 def _decided(request: HttpRequest, dead_letter_id: UUID, status: int, said: str) -> HttpResponse:
     if wants_fragment(request):
         return fragment(request, dead_letter_id, "_live.html", status=status, said=said)
     if status != 200:
         return whole(request, dead_letter_id, status=status, said=said)
     messages.success(request, said)
-    return redirect("deadletters:letter", dead_letter_id)
+    return back_to(request, dead_letter_id)
 
 
 def _form_again(

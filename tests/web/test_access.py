@@ -33,9 +33,9 @@ ACTIONS = (
     *("pause", "resume", "let_stream_go", "try_destination", "run_now", "stop", "dead_letter"),
     *("prepare_run", "start_run", "change_run"),
 )
-OF_LEADS = ("edit", "restore", "purge")
+OF_LEADS = ("edit", "restore", "purge", "reveal")
 OF_A_LETTER = (
-    *("letter", "live", "recover", "add_note", "triage_letter", "decide", "edit", "purge"),
+    *("letter", "live", "recover", "add_note", "triage_letter", "decide", "edit", "purge", "reveal"),
     *("act", "row"),
 )
 OF_A_VERSION = ("version", "restore")
@@ -157,7 +157,7 @@ def test_a_lead_changes_nothing_without_the_csrf_token_or_by_get(signed_in, name
     here = address(name, letter)
 
     assert signed_in(lea, csrf=True).post(here, {"reason": "x", "text": "{}", "row_version": "1"}).status_code == 403
-    assert signed_in(lea).get(here, {"reason": "x"}).status_code == (405 if name == "restore" else 200)
+    assert signed_in(lea).get(here, {"reason": "x"}).status_code == (405 if name in ("restore", "reveal") else 200)
     assert DeadLetter.objects.exists()
     assert not OperatorAction.objects.exists()
 
