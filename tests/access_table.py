@@ -42,6 +42,11 @@ def action(*permissions: str) -> Entry:
     return Entry(permissions=permissions, methods=("post",), kind="action")
 
 
+def sent_whole(permission: str) -> Entry:
+    """Return an entry for an action whose form is never sent by htmx, and which answers with a page."""
+    return Entry(permissions=(permission,), methods=("post",), kind="page")
+
+
 TABLE = {
     "home": page(),
     "letters": page(),
@@ -59,7 +64,7 @@ TABLE = {
     "triage_letter": action(access.TRIAGE),
     "edit": form(access.EDIT_PAYLOAD),
     "version": page(),
-    "restore": action(access.EDIT_PAYLOAD),
+    "restore": sent_whole(access.EDIT_PAYLOAD),
     "purge": form(access.PURGE),
     "decide": action(access.TRIAGE),
     "groups": page(),
@@ -72,7 +77,7 @@ TABLE = {
     "subjects": page(),
     "subject": page(),
     "runs": page(),
-    "prepare_run": action(access.RECOVER),
+    "prepare_run": sent_whole(access.RECOVER),
     "run": page(),
     "run_live": fragment(),
     "run_preview": page(),

@@ -47,6 +47,12 @@ def group() -> FailureGroup:
     return FailureGroup.objects.all()[0]
 
 
+def fingerprint() -> str | None:
+    """Return a fingerprint that a group has."""
+    group()
+    return letter().error_fingerprint
+
+
 def run() -> RecoveryRun:
     return RecoveryRun.objects.first() or a_run([letter()], reason=SECRET)
 
@@ -74,7 +80,7 @@ VALUES: dict[str, Callable[[], Any]] = {
     "dead_letter_id": lambda: letter().pk,
     "number": version,
     "group_id": lambda: group().pk,
-    "fingerprint": lambda: letter().error_fingerprint,
+    "fingerprint": fingerprint,
     "run_id": lambda: run().pk,
     "source": lambda: "inbox",
     "message_id": message_id,
