@@ -57,6 +57,8 @@ TABLE = {
     "payload": file(access.REVEAL),
     "letter": page(),
     "live": fragment(),
+    "ask_many": sent_whole(access.TRIAGE),
+    "change_many": sent_whole(access.TRIAGE),
     "row": fragment(),
     "act": action(access.RECOVER, access.TRIAGE),
     "recover": action(access.RECOVER),

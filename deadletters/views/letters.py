@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django_htmx.http import push_url
@@ -96,6 +97,8 @@ def newer(request: HttpRequest) -> HttpResponse:
         filters = filters_of(request)
     except BadFilter as exc:
         return HttpResponse(str(exc), status=400, content_type="text/plain")
+    if not wants_fragment(request):
+        return redirect(f"{reverse('deadletters:letters')}?{filters.query()}")
     now = timezone.now()
     context = {"filters": filters, "count": letters.count_newer(filters, filters.after, now=now), "now": now}
     return _render(request, "_newer.html", context)

@@ -1,4 +1,4 @@
-"""Every URL by every role and method, with htmx and without: what is expected comes from one table and from the groups."""
+"""Every URL by every role and method, with htmx and without, as one table and the rights of the groups have it."""
 
 import pytest
 from django.test import Client

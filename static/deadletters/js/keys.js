@@ -21,7 +21,8 @@ const IN_ROW = {
   h: "[data-key~=h], [name=verb][value=hold], [name=verb][value=release]",
 };
 
-const isThere = (element) => !element.disabled && !element.closest("dialog, [hidden]");
+const isFolded = (element) => element.closest("details:not([open])") !== null;
+const isThere = (element) => !element.disabled && !element.closest("dialog") && (isFolded(element) || element.checkVisibility());
 
 function control(key) {
   const all = [...document.querySelectorAll(CONTROLS[key])].filter(isThere);
