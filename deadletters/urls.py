@@ -19,7 +19,9 @@ from deadletters.views import (
     queues,
     rows,
     runs,
+    savedviews,
     subjects,
+    suggestions,
 )
 
 
@@ -38,6 +40,10 @@ urlpatterns = [
     path("letters/newer", letters.newer, name="newer"),
     path("letters/many", many.ask, name="ask_many"),
     path("letters/many/do", many.change, name="change_many"),
+    path("letters/suggest", suggestions.suggest, name="suggest"),
+    path("letters/views", savedviews.save, name="save_view"),
+    path("letters/views/<int:view_id>", savedviews.view, name="saved_view"),
+    path("letters/views/<int:view_id>/change", savedviews.change, name="change_view"),
     path("letters/count", letters.count, name="count_letters"),
     re_path(r"^letters/export\.(?P<form>jsonl|csv)$", exports.letter_list, name="export"),
     path("letters/<uuid:dead_letter_id>/export.json", exports.letter, name="export_letter"),

@@ -17,6 +17,7 @@ from deadletters.views import shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of
 from deadletters.views.regions import Region, load, reading
+from deadletters.views.savedviews import tabs_of
 from deadletters.words import access
 from deadletters.words.errors import BadFilter
 from deadletters.words.filters import (
@@ -157,6 +158,7 @@ def _page(filters: LetterFilter) -> dict[str, Any]:
 def _listed(request: HttpRequest, shown: dict[str, Any], asked: Asked, *, status: int = 200) -> HttpResponse:
     """Render the list: the whole page, or its results, with the form where that has to follow."""
     is_fragment = wants_fragment(request)
+    renews_form = not is_fragment or not _is_same_filter(request, asked)
     context = {
         **CHOICES,
         **shown,
@@ -164,7 +166,8 @@ def _listed(request: HttpRequest, shown: dict[str, Any], asked: Asked, *, status
         "search": asked.search,
         "error": asked.error,
         "is_rare": any(asked.typed.get(name) for name in RARE),
-        "renews_form": is_fragment and not _is_same_filter(request, asked),
+        "renews_form": is_fragment and renews_form,
+        "views": tabs_of(request, asked.filters) if renews_form else None,
         "commands": shell.of_list(request, asked.filters),
     }
     return _render(request, "_results.html" if is_fragment else "list.html", context, status=status)

@@ -105,7 +105,7 @@ def said(verb: str, done: triage.Done, asked: int) -> str:
     text = _("%(done)s %(n)s of %(asked)s letters.") % counts
     if not done.left:
         return text
-    whys = ", ".join(f"{n:,} {why}" for why, n in sorted(done.left.items(), key=lambda each: -each[1]))
+    whys = ", ".join(f"{n:,} {why}" for why, n in sorted(done.left.items(), key=lambda each: (-each[1], each[0])))
     return f"{text} {_('Left alone: %(whys)s.') % {'whys': whys}}"
 
 

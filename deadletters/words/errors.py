@@ -13,6 +13,14 @@ class BadNote(DeadLettersError):
     """A note cannot be kept; the message says why."""
 
 
+class BadView(DeadLettersError):
+    """A view of the list cannot be kept; the message says why."""
+
+
+class NoSuchView(DeadLettersError):
+    """There is no such saved view, or it is not this person's."""
+
+
 class NoSuchLetter(DeadLettersError):
     """There is no such dead letter."""
 

@@ -5,7 +5,16 @@ from django.test import Client
 from django.urls import reverse
 
 from deadletters import counting, urls
-from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryRun, RecoveryStatus, RunState
+from deadletters.models import (
+    DeadLetter,
+    FailureGroup,
+    Note,
+    OperatorAction,
+    RecoveryRun,
+    RecoveryStatus,
+    RunState,
+    SavedView,
+)
 from deadletters.store import edits as store
 from deadletters.store.audit import Actor
 from queues.models import InboxMessage, SourcePause
@@ -43,11 +52,14 @@ OF_A_GROUP = ("group", "triage_group", "add_group_note", "group_act", "group_men
 OF_A_RUN = ("run", "run_live", "run_preview", "start_run", "change_run")
 OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter")
 READ = (
-    *("letters", "newer", "count_letters", "letter", "version", "groups", "group", "group_menu", "subjects", "subject"),
+    *("letters", "newer", "count_letters", "saved_view", "letter", "version"),
+    *("groups", "group", "group_menu", "subjects", "subject"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
     *("runs", "run", "run_preview", "audit"),
 )
-NAMES = ("home", "live", "row", "group_of", "message_state", "run_live", *READ, *ACTIONS, *OF_LEADS)
+OWN = ("save_view", "change_view")
+"""What everybody who sees the list may do for themselves."""
+NAMES = ("home", "live", "row", "suggest", *OWN, "group_of", "message_state", "run_live", *READ, *ACTIONS, *OF_LEADS)
 ELSEWHERE = {"patterns", "healthz", "readyz"}
 """Open to all, or to nobody; exports have tests of their own."""
 
@@ -64,6 +76,10 @@ def address(name, letter):
     if name in OF_A_VERSION:
         edited(letter)
         return reverse(f"deadletters:{name}", args=[letter.pk, 1])
+    if name in ("saved_view", "change_view"):
+        fields = {"owner_id": "0", "owner": "vera", "page": "letters", "name": "theirs", "query": "status=open"}
+        view, _ = SavedView.objects.get_or_create(is_shared=True, **fields)
+        return reverse(f"deadletters:{name}", args=[view.pk])
     if name == "group_of":
         return reverse("deadletters:group_of", args=[letter.error_fingerprint])
     query = "?type=order&id=1" if name == "subject" else ""

@@ -78,7 +78,7 @@ def write_search(filters: LetterFilter) -> str:
 
 def write_values(values: Mapping[str, str]) -> str:
     """Write values by filter as a search, those too that no filter understands; others than filters are left out."""
-    written = [f"{name}:{_quoted(value)}" for name in KEYS if (value := values.get(name, "").strip())]
+    written = [f"{name}:{quoted(value)}" for name in KEYS if (value := values.get(name, "").strip())]
     text = values.get("q", "").strip()
     return " ".join([*written, _plain(text)] if text else written)
 
@@ -127,7 +127,8 @@ def _did_you_mean(name: str) -> str:
     return f"; did you mean “{SYNONYMS.get(close[0], close[0])}”?" if close else ""
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """Return a value as it stands behind its key."""
     if not _NEEDS_QUOTES.search(value):
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -10,5 +10,6 @@ import "./keys.js";
 import "./picks.js";
 import "./polls.js";
 import "./rows.js";
+import "./suggestions.js";
 import "./scrollers.js";
 import "./times.js";

@@ -38,7 +38,7 @@ function sayPicked() {
     box.indeterminate = n > 0 && n < picks().length;
   }
   if (!form()) return;
-  form().classList.toggle("idle", n === 0);
+  form().toggleAttribute("data-some", n > 0); // no class: htmx puts those of a swap back
   sayLine(n);
 }
 
