@@ -17,6 +17,18 @@ MAX_VALUES = 12
 MAX_VALUE = 200
 """Characters from which on a value is not suggested: an index may have cut it there."""
 
+# Each value is looked up behind the one before it, by an index that begins with it.
+_SKIP = """
+WITH RECURSIVE found(value, n) AS (
+    (SELECT {value}, 1 FROM wh_dead_letters l WHERE l.superseded_by IS NULL AND {condition} ORDER BY 1 LIMIT 1)
+    UNION ALL
+    SELECT (SELECT {value} FROM wh_dead_letters l
+             WHERE l.superseded_by IS NULL AND {condition} AND {value} > f.value ORDER BY 1 LIMIT 1), f.n + 1
+      FROM found f WHERE f.value IS NOT NULL AND f.n < %s
+)
+SELECT value FROM found WHERE value IS NOT NULL
+"""
+
 NEWEST = ("-dead_lettered_at", "-dead_letter_id")
 
 
@@ -49,17 +61,8 @@ def _owners() -> Iterable[str | None]:
 
 def _by_skipping(value: str, condition: str) -> Iterable[str | None]:
     """Return the values of an indexed expression in order, at most MAX_SKIPS, with one look into the index for each."""
-    first = f"SELECT {value} FROM wh_dead_letters l WHERE l.superseded_by IS NULL AND {condition}"
-    sql = f"""
-        WITH RECURSIVE found(value, n) AS (
-            (SELECT v.value, 1 FROM ({first} ORDER BY 1 LIMIT 1) v(value))
-            UNION ALL
-            SELECT (SELECT v.value FROM ({first} AND {value} > f.value ORDER BY 1 LIMIT 1) v(value)), f.n + 1
-              FROM found f WHERE f.value IS NOT NULL AND f.n < %s
-        )
-        SELECT value FROM found WHERE value IS NOT NULL"""
     with connection.cursor() as cursor:
-        cursor.execute(sql, [MAX_SKIPS])
+        cursor.execute(_SKIP.format(value=value, condition=condition), [MAX_SKIPS])
         return [found for (found,) in cursor.fetchall()]
 
 

@@ -52,14 +52,17 @@ OF_A_GROUP = ("group", "triage_group", "add_group_note", "group_act", "group_men
 OF_A_RUN = ("run", "run_live", "run_preview", "start_run", "change_run")
 OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter")
 READ = (
-    *("letters", "newer", "count_letters", "saved_view", "letter", "version"),
+    *("letters", "count_letters", "saved_view", "letter", "version"),
     *("groups", "group", "group_menu", "subjects", "subject"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
     *("runs", "run", "run_preview", "audit"),
 )
 OWN = ("save_view", "change_view")
 """What everybody who sees the list may do for themselves."""
-NAMES = ("home", "live", "row", "suggest", *OWN, "group_of", "message_state", "run_live", *READ, *ACTIONS, *OF_LEADS)
+NAMES = (
+    *("home", "newer", "live", "row", "suggest", "group_of", "message_state", "run_live"),
+    *(*READ, *ACTIONS, *OWN, *OF_LEADS),
+)
 ELSEWHERE = {"patterns", "healthz", "readyz"}
 """Open to all, or to nobody; exports have tests of their own."""
 
