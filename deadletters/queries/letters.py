@@ -136,12 +136,6 @@ def all_matching(filters: LetterFilter, *, now: datetime) -> Sequence[QuerySet[D
     return parts if filters.status else [part.exclude(recovery_status=RecoveryStatus.RECOVERED) for part in parts]
 
 
-def newest_about(kind: str, identity: str, limit: int, after: Cursor | None = None) -> Sequence[Row]:
-    """Return the newest letters about a subject, after a place in their list."""
-    letters = DeadLetter.objects.filter(superseded_by=None, dead_letter_id__in=_about(kind, identity))
-    return _with_subjects(_newest([_after(letters, after)], limit))
-
-
 def place_of(row: Row) -> Cursor:
     """Return the place in the list that a row has."""
     return _cursor(row.letter)

@@ -3,19 +3,18 @@
 Lists are ordered by open letters as far as the counts are folded; the numbers shown are exact.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 
-from deadletters.models import DeadLetter, RecoveryStatus, SubjectCount
-from deadletters.queries import counts, letters, timeline
-from deadletters.queries.letters import subject_key
-from deadletters.words.filters import CountCursor, Cursor, SubjectFilter
+from deadletters.models import RecoveryStatus, SubjectCount
+from deadletters.queries import counts
+from deadletters.words.filters import CountCursor, SubjectFilter
 
 LOOKED_AT = 20_000
 """How many subjects, those with most open letters, are looked through for the beginning of an id."""
@@ -25,11 +24,8 @@ TYPE_PREFIX = 100
 
 MAX_TYPES = 50
 TOP = 5
-LETTERS = 50
-RECENT = 200
-"""How many of a subject's newest letters its streams and deaths are taken from."""
 
-TYPES = """
+_STEPS = """
 WITH RECURSIVE types AS (
     (SELECT left(type, %(prefix)s) AS type FROM subject_counts WHERE n > 0 ORDER BY left(type, %(prefix)s) LIMIT 1)
     UNION ALL
@@ -37,14 +33,32 @@ WITH RECURSIVE types AS (
              WHERE c.n > 0 AND left(c.type, %(prefix)s) > t.type ORDER BY left(c.type, %(prefix)s) LIMIT 1)
       FROM types t WHERE t.type IS NOT NULL
 )
+"""
+"""The types that letters are about, found by stepping through their index."""
+
+TYPES = (
+    _STEPS
+    + """
 SELECT top.subject_key, top.type, top.id
   FROM (SELECT type FROM types WHERE type IS NOT NULL LIMIT %(types)s) t
  CROSS JOIN LATERAL (
        SELECT c.subject_key, c.type, c.id, c.n FROM subject_counts c
         WHERE left(c.type, %(prefix)s) = t.type AND c.recovery_status = 0 AND c.n > 0
         ORDER BY c.n DESC LIMIT %(top)s) top
-"""
-"""The types that have open letters, found by stepping through their index, each with its first subjects."""
+"""  # noqa: S608 - both are our own
+)
+"""The types that have open letters, each with its first subjects."""
+
+_EXACT = (
+    _STEPS
+    + """
+SELECT dead_letter_subject_key(t.type, %(id)s), t.type
+  FROM (SELECT type FROM types WHERE type IS NOT NULL AND length(type) < %(prefix)s
+         UNION SELECT %(type)s WHERE %(type)s <> '' LIMIT %(types)s) t
+ WHERE %(type)s IN ('', t.type)
+"""  # noqa: S608 - both are our own
+)
+"""The keys that a whole id has in each type."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,17 +96,6 @@ class Page:
     cut_short: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Subject:
-    """One subject: its counts, a page of the letters about it, and what is seen in the newest of them."""
-
-    row: Row
-    letters: Sequence[letters.Row]
-    next: Cursor | None
-    streams: Sequence[tuple[UUID, int]]
-    deaths: timeline.Timeline
-
-
 def top_of_types() -> Sequence[TopOfType]:
     """Return up to MAX_TYPES types in use with their TOP subjects, the type with most open letters about one first."""
     with connection.cursor() as cursor:
@@ -108,42 +111,55 @@ def top_of_types() -> Sequence[TopOfType]:
 def page(filters: SubjectFilter) -> Page:
     """Return the subjects of a type or with ids that begin with a text, most open letters first.
 
-    A whole id of a given type is found however few letters are about it.
+    A whole id comes first, and is found however few letters are about it.
     """
-    matching = _matching(filters)
-    ordered = _after(matching, filters.after).order_by("-n", "subject_key")[: filters.size + 1]
-    found = list(ordered.values_list("subject_key", "type", "id", "n"))
+    found = _beginning(filters) if filters.q else _most(filters)
     shown = found[: filters.size]
     last = shown[-1] if len(found) > filters.size else None
-    rows = _rows([(key, kind, identity) for key, kind, identity, _ in shown])
+    exact = [] if filters.after else _exact(filters)
+    rows = _rows([*exact, *((key, kind, identity) for key, kind, identity, _ in shown)])
     return Page(
-        rows=[*_exactly(filters, rows), *rows],
+        rows=[row for row in rows if row.total],
         next=CountCursor(count=last[3], id=last[0]) if last else None,
         cut_short=bool(filters.q) and _of_type(filters.type)[LOOKED_AT : LOOKED_AT + 1].exists(),
     )
 
 
-def get(kind: str, identity: str, after: Cursor | None = None) -> Subject:
-    """Return a subject, with nothing in it if no letter is about it."""
-    (row,) = _rows([(subject_key(kind, identity), kind, identity)])
-    recent = letters.newest_about(kind, identity, RECENT, after)
-    shown = recent[:LETTERS]
-    ids = [found.letter.dead_letter_id for found in recent]
-    return Subject(
-        row=row,
-        letters=shown,
-        next=letters.place_of(shown[-1]) if len(recent) > LETTERS else None,
-        streams=_streams(ids),
-        deaths=timeline.of_deaths(ids),
-    )
+_Found = Sequence[tuple[UUID, str, str, int]]
+"""Subjects as (key, type, id, number of open letters as far as that is folded)."""
 
 
-def _matching(filters: SubjectFilter) -> QuerySet[SubjectCount]:
-    subjects = _of_type(filters.type)
-    if not filters.q:
-        return subjects
-    most = subjects.order_by("-n").values("subject_key")[:LOOKED_AT]
-    return _open().filter(subject_key__in=most, id__startswith=filters.q)
+def _most(filters: SubjectFilter) -> _Found:
+    ordered = _after(_of_type(filters.type), filters.after).order_by("-n", "subject_key")
+    return list(ordered.values_list("subject_key", "type", "id", "n")[: filters.size + 1])
+
+
+_BEGINNING = """
+SELECT t.subject_key, t.type, t.id, t.n
+  FROM (SELECT c.subject_key, c.type, c.id, c.n FROM subject_counts c
+         WHERE c.recovery_status = 0 AND c.n > 0
+           AND (%(type)s = '' OR left(c.type, %(prefix)s) = left(%(type)s, %(prefix)s) AND c.type = %(type)s)
+         ORDER BY c.n DESC LIMIT %(looked_at)s) t
+ WHERE starts_with(t.id, %(q)s) AND t.id <> %(q)s
+   AND (%(n)s::bigint IS NULL OR t.n < %(n)s OR t.n = %(n)s AND t.subject_key > %(key)s)
+ ORDER BY t.n DESC, t.subject_key LIMIT %(limit)s
+"""
+"""Looked through in order, so that a page ends where it is full."""
+
+
+def _beginning(filters: SubjectFilter) -> _Found:
+    wanted: dict[str, Any] = {
+        "type": filters.type,
+        "q": filters.q,
+        "n": filters.after.count if filters.after else None,
+        "key": filters.after.id if filters.after else None,
+        "prefix": TYPE_PREFIX,
+        "looked_at": LOOKED_AT,
+        "limit": filters.size + 1,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_BEGINNING, wanted)
+        return [(UUID(str(key)), kind, identity, n) for key, kind, identity, n in cursor.fetchall()]
 
 
 def _of_type(kind: str) -> QuerySet[SubjectCount]:
@@ -164,20 +180,17 @@ def _after(subjects: QuerySet[SubjectCount], cursor: CountCursor | None) -> Quer
     return subjects.filter(later, n__lte=cursor.count)
 
 
-def _exactly(filters: SubjectFilter, rows: Sequence[Row]) -> Sequence[Row]:
-    if not (filters.type and filters.q) or filters.after:
+def _exact(filters: SubjectFilter) -> Sequence[tuple[UUID, str, str]]:
+    """Return the subjects that have the text as their whole id, of all types or of one; of some no letter may be."""
+    if not filters.q:
         return []
-    found = _rows([(subject_key(filters.type, filters.q), filters.type, filters.q)])
-    return [row for row in found if row.total and row.key not in {shown.key for shown in rows}]
+    limits = {"prefix": TYPE_PREFIX, "types": MAX_TYPES}
+    with connection.cursor() as cursor:
+        cursor.execute(_EXACT, {"id": filters.q, "type": filters.type, **limits})
+        return [(UUID(str(key)), kind, filters.q) for key, kind in cursor.fetchall()]
 
 
 def _rows(found: Iterable[tuple[UUID, str, str]]) -> Sequence[Row]:
     known = list(found)
     numbers = counts.of_subjects(key for key, _, _ in known)
     return [Row(key=key, type=kind, id=identity, by_status=numbers.get(key, {})) for key, kind, identity in known]
-
-
-def _streams(letter_ids: Sequence[UUID]) -> Sequence[tuple[UUID, int]]:
-    """Return the streams of letters with how many are of each, most first."""
-    streams = DeadLetter.objects.filter(pk__in=letter_ids).values_list("stream_id", flat=True)
-    return Counter(stream for stream in streams if stream is not None).most_common(20)

@@ -24,7 +24,7 @@ NEWEST = 10_000
 OF_EACH = 500
 """How many of the newest letters of each type, and of each reason, are counted."""
 MAX_VALUES = 200
-SHOWN = 100
+SHOWN = 50
 """Values that a page shows."""
 
 OPEN = 0
@@ -82,7 +82,7 @@ class _Read:
 
 def tallies(filters: GroupFilter) -> Tallies:
     """Return letters by what the filter names, those whose value contains its text, in its order."""
-    read = _READ[filters.by](filters.by)
+    read = _READ[filters.by](filters)
     wanted = filters.q.lower()
     found = [each for each in read.found if not wanted or wanted in mask_text(each.value).lower()]
     found.sort(key=_ORDERS[filters.sort], reverse=True)
@@ -126,10 +126,11 @@ SELECT k.value, n.open, n.total, n.newest_at, o.dead_lettered_at
 """
 
 
-def _stepped(by: str) -> _Read:
+def _stepped(filters: GroupFilter) -> _Read:
     """Step through the values of an index; one more than MAX_VALUES says that there are more."""
-    sql = _STEPPED.format(value=_VALUE[by])
-    found = _rows(by, sql, {"values": MAX_VALUES + 1, "of_each": OF_EACH + 1})
+    with connection.cursor() as cursor:
+        cursor.execute(_STEPPED.format(value=_VALUE[filters.by]), {"values": MAX_VALUES + 1, "of_each": OF_EACH + 1})
+        found = [_found(filters.by, row) for row in cursor.fetchall()]
     return _Read(found=found[:MAX_VALUES], of_each=OF_EACH, more=max(len(found) - MAX_VALUES, 0))
 
 
@@ -139,19 +140,25 @@ _NEWEST = """
 WITH newest AS MATERIALIZED (
     SELECT {column} AS value, l.recovery_status, l.dead_lettered_at FROM wh_dead_letters l
      WHERE l.superseded_by IS NULL ORDER BY l.dead_lettered_at DESC, l.dead_letter_id DESC LIMIT %(newest)s)
-SELECT n.value, count(*) FILTER (WHERE n.recovery_status = 0), count(*), max(n.dead_lettered_at),
-       min(n.dead_lettered_at)
-  FROM newest n GROUP BY 1
+SELECT n.value, count(*) FILTER (WHERE n.recovery_status = 0) AS open, count(*) AS total,
+       max(n.dead_lettered_at) AS newest_at, min(n.dead_lettered_at), (SELECT count(*) FROM newest)
+  FROM newest n WHERE %(q)s = '' OR strpos(lower(n.value::text), %(q)s) > 0
+ GROUP BY 1 ORDER BY {order} LIMIT %(values)s
 """
+_SQL_ORDERS = {"last_seen": "4 DESC, 1", "open": "2 DESC, 3 DESC, 1", "total": "3 DESC, 2 DESC, 1"}
 
 
-def _in_newest(by: str) -> _Read:
-    found = _rows(by, _NEWEST.format(column=_COLUMN[by]), {"newest": NEWEST})
-    is_cut = sum(each.total for each in found) >= NEWEST
-    return _Read(found=found, looked_at=NEWEST if is_cut else None)
+def _in_newest(filters: GroupFilter) -> _Read:
+    sql = _NEWEST.format(column=_COLUMN[filters.by], order=_SQL_ORDERS[filters.sort])
+    with connection.cursor() as cursor:
+        cursor.execute(sql, {"newest": NEWEST, "q": filters.q.lower(), "values": MAX_VALUES + 1})
+        rows = cursor.fetchall()
+    found = [_found(filters.by, row[:5]) for row in rows[:MAX_VALUES]]
+    is_cut = bool(rows) and rows[0][5] >= NEWEST
+    return _Read(found=found, looked_at=NEWEST if is_cut else None, more=len(rows) - len(found))
 
 
-def _of_subjects(_by: str) -> _Read:
+def _of_subjects(_filters: GroupFilter) -> _Read:
     """Take the subjects that most open letters are about, by their counts."""
     most = SubjectCount.objects.filter(recovery_status=OPEN, n__gt=0).order_by("-n")
     known = list(most.values_list("subject_key", "type", "id", "last_seen_at")[: MAX_VALUES + 1])
@@ -170,7 +177,7 @@ def _of_subjects(_by: str) -> _Read:
     return _Read(found=found, more=len(known) - len(found))
 
 
-_READ: Mapping[str, Callable[[str], _Read]] = {
+_READ: Mapping[str, Callable[[GroupFilter], _Read]] = {
     "type": _stepped,
     "reason": _stepped,
     "destination": _in_newest,
@@ -205,13 +212,9 @@ def _filter(by: str, found: _Found) -> LetterFilter | None:
         return None
 
 
-def _rows(by: str, sql: str, parameters: Mapping[str, Any]) -> Sequence[_Found]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return [
-            _Found(value=_text(by, value), open=open_, total=total, newest_at=newest_at, oldest_at=oldest_at)
-            for value, open_, total, newest_at, oldest_at in cursor.fetchall()
-        ]
+def _found(by: str, row: Sequence[Any]) -> _Found:
+    value, open_, total, newest_at, oldest_at = row
+    return _Found(value=_text(by, value), open=open_, total=total, newest_at=newest_at, oldest_at=oldest_at)
 
 
 def _text(by: str, value: Any) -> str:

@@ -8,8 +8,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django_htmx.http import push_url
 
-from deadletters.queries import subjects
-from deadletters.views import shell
+from deadletters.models import RecoveryStatus
+from deadletters.queries import about, subjects
+from deadletters.views import regions, shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.parameters import filter_of
 from deadletters.words import access
@@ -32,9 +33,11 @@ def subject_list(request: HttpRequest) -> HttpResponse:
         return _render(request, template, wrong, status=400)
     context: dict[str, Any] = {"filters": filters, "typed": vars(filters), "sizes": SIZES}
     if filters.is_empty and not filters.after:
-        context["types"] = subjects.top_of_types()
+        region: regions.Region[Any] = regions.load("subjects by type", subjects.top_of_types)
+        context |= {"region": region, "types": region.value}
     else:
-        context["page"] = subjects.page(filters)
+        region = regions.load("subjects", lambda: subjects.page(filters))
+        context |= {"region": region, "page": region.value}
     here = filters.query(after=str(filters.after or ""))
     return push_url(_render(request, template, context), f"{request.path}?{here}" if here else request.path)
 
@@ -50,11 +53,29 @@ def subject(request: HttpRequest) -> HttpResponse:
         after = Cursor.parse(request.GET["after"]) if request.GET.get("after") else None
     except BadFilter as exc:
         return _render(request, "missing.html", {"error": str(exc)}, status=400)
-    found = subjects.get(kind, identity, after)
     filters = _list_of(kind, identity)
-    context = {"subject": found, "after": after, "filters": filters, "now": timezone.now(), "timeline": found.deaths}
-    commands = shell.of_list(request, filters) if filters else ()
-    return _render(request, "subject.html", {**context, "commands": commands})
+    with regions.reading() as read:
+        counted = read("subject counts", lambda: about.count(kind, identity))
+        known = sum((counted.value or {}).values())
+        found = read("subject letters", lambda: about.page(kind, identity, after, known=known))
+        shown = found.value.rows if found.value else ()
+        streams = read("subject streams", lambda: about.streams(shown))
+    numbers = counted.value or {}
+    context = {
+        "subject": {"type": kind, "id": identity},
+        "counted": counted,
+        "found": found,
+        "streams": streams,
+        "after": after,
+        "filters": filters,
+        "now": timezone.now(),
+        "opens": numbers.get(RecoveryStatus.PENDING, 0),
+        "unrecovered": sum(numbers.values()) - numbers.get(RecoveryStatus.RECOVERED, 0),
+        "total": sum(numbers.values()),
+        "commands": shell.of_list(request, filters) if filters else (),
+        "retry": request.get_full_path(),
+    }
+    return _render(request, "subject.html", context)
 
 
 def _is_name(text: str) -> bool:

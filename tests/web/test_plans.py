@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from deadletters import counting
 from deadletters.models import FailureGroup
-from deadletters.queries import counts, letters, recent, subjects
+from deadletters.queries import about, counts, letters, recent, subjects
 from deadletters.words.filters import Cursor, LetterFilter, SubjectFilter
 from tests.factories import NOON
 
@@ -101,7 +101,7 @@ def test_the_letters_of_a_group_are_read_by_its_index(grouped):
     ("read", "index"),
     [
         (lambda: recent.of_group(FailureGroup.objects.values_list("pk", flat=True)[0]), "wh_dead_letters_by_group"),
-        (lambda: letters.newest_about("order", "x", 50), "dead_letter_subjects_key"),
+        (lambda: about.page("order", "x", None), "dead_letter_subjects_key"),
         (lambda: subjects.page(SubjectFilter()), "subject_counts_top"),
         (lambda: subjects.page(SubjectFilter(type="customer")), "subject_counts_top_of_type"),
         (subjects.top_of_types, "subject_counts_top_of_type"),

@@ -1,6 +1,9 @@
 """Subjects: what most open letters are about, and everything about one, whatever its name holds."""
 
+import gzip
+from collections import Counter
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -8,12 +11,17 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from deadletters import counting
+from deadletters import counting, triage
+from deadletters.queries import about as queries
+from deadletters.views import regions
+from queues.models import Stream
+from tests.db.rows import write_row
 from tests.factories import NOON, a_letter
 from tests.web.conftest import HTMX
 
 pytestmark = pytest.mark.django_db
 
+STREAM = "00000000-0000-4000-8000-000000000001"
 NAMES = [
     ("order", "42"),
     ("order", "a/b/../c"),
@@ -25,6 +33,8 @@ NAMES = [
     ("order", "<img src=x onerror=alert(1)>"),
     ("javascript", "alert(1)"),
     ("x" * 500, "y" * 500),
+    ("order", "\u202eאבג 🦆👩‍👩‍👧"),
+    ("order", "a\\u0000b"),
 ]
 
 
@@ -42,8 +52,9 @@ def test_any_name_leads_to_its_page_with_its_letters(page, name):
     response = page.get(link_to(page, letter))
     assert response.status_code == 200
     subject = response.context["subject"]
-    assert (subject.row.type, subject.row.id) == name
-    assert [row.letter.pk for row in subject.letters] == [letter.pk]
+    assert (subject["type"], subject["id"]) == name
+    assert [row.letter.pk for row in response.context["found"].value.rows] == [letter.pk]
+    assert sum(response.context["counted"].value.values()) == 1
     assert "<img src=x" not in response.content.decode()
 
 
@@ -54,36 +65,128 @@ def test_its_counts_are_exact_before_and_after_the_fold(page):
     a_letter(subjects=[("order", "1")], status=4)
 
     response = page.get("/subject/", {"type": "order", "id": "1"})
-    assert response.context["subject"].row.by_status == {0: 2, 2: 1, 3: 1, 4: 1}
+    assert response.context["counted"].value == {0: 2, 2: 1, 3: 1, 4: 1}
     assert '/letters/?status=held&amp;subject=order%3A1"' in response.content.decode()
 
 
 def test_its_letters_are_paged_whole(page):
     made = [a_letter(subjects=[("order", "1")], dead_lettered_at=NOON + timedelta(minutes=n // 2)) for n in range(60)]
 
-    first = page.get("/subject/", {"type": "order", "id": "1"}).context["subject"]
-    rest = page.get("/subject/", {"type": "order", "id": "1", "after": str(first.next)}).context["subject"]
-    shown = [row.letter.pk for row in [*first.letters, *rest.letters]]
-    assert len(first.letters) == 50
+    first = page.get("/subject/", {"type": "order", "id": "1"}).context["found"].value
+    rest = page.get("/subject/", {"type": "order", "id": "1", "after": str(first.next)}).context["found"].value
+    shown = [row.letter.pk for row in [*first.rows, *rest.rows]]
+    assert len(first.rows) == 50
     assert len(shown) == 60
     assert set(shown) == {letter.pk for letter in made}
     assert rest.next is None
 
 
-def test_it_shows_streams_and_deaths_of_its_letters(page):
-    stream = "00000000-0000-4000-8000-000000000001"
-    letter = a_letter(subjects=[("order", "1")], stream_id=stream, deaths=3)
-    a_letter(subjects=[("order", "1")], stream_id=stream, error="password=hunter2")
-    a_letter(subjects=[("order", "2")], deaths=2)
+def about(page, **parameters):
+    return page.get("/subject/", {"type": "order", "id": "1", **parameters})
 
-    response = page.get("/subject/", {"type": "order", "id": "1"})
-    subject = response.context["subject"]
-    assert [(str(found), n) for found, n in subject.streams] == [(stream, 2)]
-    assert len(subject.deaths.events) == 4
+
+@pytest.mark.parametrize("walked", [1, 1_000])
+def test_of_a_subject_of_many_letters_the_pages_are_the_same_whatever_way_they_are_read(page, monkeypatch, walked):
+    made = [a_letter(subjects=[("order", "1")], dead_lettered_at=NOON + timedelta(minutes=n // 2)) for n in range(60)]
+    a_letter(subjects=[("order", "2")], dead_lettered_at=NOON + timedelta(hours=9))
+
+    def shown():
+        first = about(page).context["found"].value
+        rest = about(page, after=str(first.next)).context["found"].value
+        return [row.letter.pk for row in [*first.rows, *rest.rows]]
+
+    by_key = shown()
+    monkeypatch.setattr(queries, "MANY", 1)
+    monkeypatch.setattr(queries, "WALKED", walked)
+    assert shown() == by_key
+    assert set(by_key) == {letter.pk for letter in made}
+
+
+def test_it_shows_what_waits_in_the_streams_of_its_letters_and_what_holds_them(page):
+    letter = a_letter(subjects=[("order", "1")], stream_id=STREAM)
+    a_letter(subjects=[("order", "1")], stream_id=STREAM)
+    a_letter(subjects=[("order", "1")], stream_id=STREAM, source_table="wh_outbox")
+    a_letter(subjects=[("order", "2")], stream_id=uuid4())
+    for _ in range(3):
+        write_row("wh_inbox", stream_id=STREAM)
+    Stream.objects.create(queue="wh_inbox", stream_id=STREAM, due_at=NOON, held_by=letter.pk)
+
+    response = about(page)
+    found = [(s.queue.source, s.letters, s.behind, s.held_by) for s in response.context["streams"].value]
+    assert found == [("wh_inbox", 2, 3, letter.pk), ("wh_outbox", 1, 0, None)]
     content = response.content.decode()
+    assert f"/letters/?stream={STREAM}" in content
+    assert f"/queues/inbox/?stream={STREAM}" in content
     assert reverse("deadletters:letter", args=[letter.pk]) in content
-    assert f"/letters/?stream={stream}" in content
+
+
+def test_its_timeline_holds_deaths_recoveries_notes_and_decisions_newest_first(page, operator):
+    letter = a_letter(subjects=[("order", "1")], deaths=2, error="password=hunter2", message_type="shop.Pay")
+    a_letter(subjects=[("order", "1")], status=3, message_type="shop.Ship")
+    a_letter(subjects=[("order", "2")], deaths=9)
+    triage.add_note(text="ask <Marta>", user=operator, dead_letter_id=letter.pk)
+    triage.change_letter(dead_letter_id=letter.pk, user=operator, changes={"owner": "vera"}, reason="she knows")
+
+    response = about(page)
+    events = response.context["found"].value.timeline.events
+    assert Counter(event.kind for event in events) == {"death": 3, "sent": 1, "recovered": 1, "note": 1, "action": 1}
+    assert [event.at for event in events] == sorted((event.at for event in events), reverse=True)
+    content = response.content.decode()
+    for words in ("ask &lt;Marta&gt;", "she knows", "shop.Pay: Changed owner: – → vera", "shop.Pay (death 2)"):
+        assert words in content
     assert "hunter2" not in content
+
+
+def test_older_letters_bring_their_own_timeline(page):
+    made = [a_letter(subjects=[("order", "1")], dead_lettered_at=NOON + timedelta(minutes=n)) for n in range(60)]
+
+    first = about(page).context["found"].value
+    rest = about(page, after=str(first.next)).context["found"].value
+    told = [event.letter for event in (*first.timeline.events, *rest.timeline.events)]
+    assert told == [letter.pk for letter in reversed(made)]
+
+
+def test_recovering_all_of_it_is_a_run_over_exactly_it(page):
+    for status in (0, 0, 2, 3):
+        a_letter(subjects=[("order", "a:b/ ?&é%")], status=status)
+    a_letter(subjects=[("order", "a:b/ ?&é%2")])
+    counting.fold()
+
+    response = page.get("/subject/", {"type": "order", "id": "a:b/ ?&é%"})
+    assert "Recover all about it: 3…" in response.content.decode()
+    sent = {"scope": "matching", "filter": response.context["filters"].query()}
+    run = page.get(page.post(reverse("deadletters:prepare_run"), sent).headers["Location"]).context["run"]
+    assert run.frozen_count == 3
+
+
+def test_one_subject_costs_at_most_twelve_queries_and_60_kilobytes(page, operator):
+    for _ in range(60):
+        letter = a_letter(subjects=[("order", "1"), *((f"k{n}", "x" * 300) for n in range(12))], deaths=4,
+                          stream_id=uuid4(), message_type=f"shop.{uuid4()}" * 4, error=f"{uuid4()} " * 40)  # fmt: skip
+        triage.add_note(text=f"{uuid4()} " * 40, user=operator, dead_letter_id=letter.pk)
+
+    with CaptureQueriesContext(connection) as queries:
+        response = about(page)
+    assert response.context["found"].value.timeline.is_cut
+    assert len(response.context["streams"].value) == 20
+    assert len(queries) <= 12, [query["sql"][:80] for query in queries]
+    assert len(gzip.compress(response.content)) < 60_000
+
+
+@pytest.mark.parametrize("read", ["count", "page", "streams"])
+def test_a_region_of_it_that_takes_too_long_says_so_and_the_others_stay(page, monkeypatch, read):
+    def slow(*_arguments, **_options):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(30)")
+
+    a_letter(subjects=[("order", "1")])
+    monkeypatch.setattr(regions, "conf", lambda: type("Quick", (), {"region_seconds": 0.2}))
+    monkeypatch.setattr(f"deadletters.queries.about.{read}", slow)
+
+    content = about(page).content.decode()
+    assert "Took too long." in content
+    assert "<bdi>1</bdi>" in content
+    assert ("Letters about it" in content) == (read != "page")
 
 
 def test_the_first_page_shows_each_type_with_what_most_open_letters_are_about(page):
@@ -114,6 +217,22 @@ def test_a_search_finds_beginnings_of_ids_and_a_whole_id_without_open_letters(pa
     assert found(type="order", q="A-2") == {("order", "A-2")}
     assert found(q="A%") == {("order", "A%")}
     assert found(q="a-1") == set()
+    assert found(q="A-2") == {("order", "A-2")}
+
+
+def test_a_whole_id_comes_first_and_once_on_whatever_page(page):
+    for number in range(26):
+        for _ in range(2):
+            a_letter(subjects=[("order", f"7{number}")])
+    a_letter(subjects=[("order", "7")])
+    a_letter(subjects=[("line", "7")])
+    counting.fold()
+
+    first = page.get("/subjects/", {"q": "7", "size": "25"}).context["page"]
+    rest = page.get("/subjects/", {"q": "7", "size": "25", "after": str(first.next)}).context["page"]
+    assert {(row.type, row.id) for row in first.rows[:2]} == {("order", "7"), ("line", "7")}
+    assert [row.id for row in [*first.rows, *rest.rows]].count("7") == 2
+    assert len({(row.type, row.id) for row in [*first.rows, *rest.rows]}) == 28
 
 
 def test_a_page_of_subjects_loses_and_repeats_nothing(page):
