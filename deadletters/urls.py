@@ -15,6 +15,7 @@ from deadletters.views import (
     letters,
     live,
     many,
+    overview,
     patterns,
     queues,
     rows,
@@ -31,11 +32,19 @@ class LiveSource(StringConverter):
     regex = "|".join(live.FILTERS)
 
 
+class RegionName(StringConverter):
+    """A region of the overview."""
+
+    regex = "|".join(overview.PARTS)
+
+
 register_converter(LiveSource, "live_source")
+register_converter(RegionName, "region")
 
 app_name = "deadletters"
 urlpatterns = [
-    path("", letters.home, name="home"),
+    path("", overview.overview, name="overview"),
+    path("overview/<region:name>", overview.region, name="region"),
     path("letters/", letters.letter_list, name="letters"),
     path("letters/newer", letters.newer, name="newer"),
     path("letters/many", many.ask, name="ask_many"),

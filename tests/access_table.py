@@ -48,7 +48,8 @@ def sent_whole(permission: str) -> Entry:
 
 
 TABLE = {
-    "home": page(),
+    "overview": page(),
+    "region": page(),
     "letters": page(),
     "newer": fragment(),
     "count_letters": fragment(),

@@ -116,7 +116,7 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 LOGIN_URL = "login"
-LOGIN_REDIRECT_URL = "deadletters:letters"
+LOGIN_REDIRECT_URL = "deadletters:overview"
 LOGOUT_REDIRECT_URL = "login"
 CSRF_FAILURE_VIEW = "deadletters.views.errors.out_of_date"
 

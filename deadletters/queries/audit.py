@@ -88,6 +88,11 @@ def page(filters: ActionFilter, *, now: datetime) -> Page:
     )
 
 
+def newest(actions: QuerySet[OperatorAction], limit: int) -> Sequence[Row]:
+    """Return the newest of some actions, with what they were done to."""
+    return _with_targets(_newest(actions, None, limit))
+
+
 def chunks(filters: ActionFilter, limit: int, *, now: datetime) -> Iterator[Sequence[Row]]:
     """Yield at most `limit` matching actions in chunks, the newest first, each by a statement of its own."""
     place, left = filters, limit
@@ -215,4 +220,8 @@ def _of(known: Mapping[UUID, Any], key: UUID | None) -> Any:
 
 
 def _runs(run_ids: set[UUID]) -> Mapping[UUID, RecoveryRun]:
-    return RecoveryRun.objects.filter(pk__in=run_ids).only("run_id", "kind", "scope_words").in_bulk() if run_ids else {}
+    return (
+        RecoveryRun.objects.filter(pk__in=run_ids).only("run_id", "kind", "scope_words", "group_id").in_bulk()
+        if run_ids
+        else {}
+    )

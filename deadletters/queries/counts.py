@@ -105,6 +105,17 @@ def of_groups(group_ids: Sequence[UUID], since: datetime) -> OfGroups:
     return OfGroups(letters=letters, deaths=deaths)
 
 
+def all_deaths_since(since: datetime) -> Sequence[tuple[datetime, str, int]]:
+    """Return (hour, build, deaths) of all fingerprints together, in order."""
+    return _rows(
+        "SELECT hour, generation, sum(deaths)::bigint"
+        "  FROM (SELECT hour, generation, deaths FROM group_hours WHERE hour >= %s"
+        "        UNION ALL SELECT hour, generation, deaths FROM group_deltas WHERE deaths <> 0 AND hour >= %s) h"
+        " GROUP BY 1, 2 HAVING sum(deaths) > 0 ORDER BY 1, 2",
+        [since, since],
+    )
+
+
 def of_subjects(keys: Iterable[UUID]) -> Mapping[UUID, Mapping[int, int]]:
     """Return the counts of each subject by recovery status; without what is 0."""
     rows = _rows(

@@ -50,6 +50,30 @@ class _Range:
     is_cut: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class Brief:
+    """What is in one source: `depth` exactly. The others as in Depth."""
+
+    source: str
+    depth: int
+    oldest_due_at: datetime | None
+    looked_at: int | None
+    pause: SourcePause | None
+
+
+def briefly(*, now: datetime) -> Sequence[Brief]:
+    """Return how many messages each source has, and since when the one is due that waits longest."""
+    whole = stats.depths()
+    paused = pauses.of_whole_sources(now)
+    return [_brief(source, whole[source], now, paused.get(source)) for source in SOURCES]
+
+
+def _brief(source: str, depth: int, now: datetime, pause: SourcePause | None) -> Brief:
+    counted, oldest = _counted(_due(source, now), source)
+    looked_at = LOOKED_AT if sum(counted.values()) == LOOKED_AT else None
+    return Brief(source=source, depth=depth, oldest_due_at=oldest, looked_at=looked_at, pause=pause)
+
+
 def depths() -> Sequence[Depth]:
     """Return what is in each source."""
     with planned_for_little():
@@ -86,6 +110,19 @@ def _capped(due: _Range, later: _Range, stopped: _Range) -> Set[str]:
 
 def _range(source: str, now: datetime, of: Q) -> _Range:
     rows: QuerySet[Any] = annotated(source, now).filter(of).order_by(*ORDER)
+    parts, oldest = _counted(rows, source)
+    is_full = sum(parts.values()) == LOOKED_AT
+    is_cut = is_full and rows.values("position")[LOOKED_AT : LOOKED_AT + 1].exists()
+    return _Range(parts=parts, oldest=oldest, is_cut=is_cut)
+
+
+def _due(source: str, now: datetime) -> QuerySet[Any]:
+    rows: QuerySet[Any] = annotated(source, now).filter(scheduled_for__lte=now).order_by(*ORDER)
+    return rows
+
+
+def _counted(rows: QuerySet[Any], source: str) -> tuple[Mapping[str, int], datetime | None]:
+    """Count the first LOOKED_AT rows by state; return it with the due time of the first that waits for a worker."""
     columns = [
         "state",
         "is_behind",
@@ -97,10 +134,7 @@ def _range(source: str, now: datetime, of: Q) -> _Range:
     found = rows.values(*columns)[:LOOKED_AT]
     counts: dict[str, Any] = {state: Count("position", filter=Q(state=state)) for state in STATES}
     read = found.aggregate(**counts, oldest=Min("scheduled_for", filter=_waits_for_a_worker(source)))
-    parts = {state: read[state] for state in STATES}
-    is_full = sum(parts.values()) == LOOKED_AT
-    is_cut = is_full and rows.values("position")[LOOKED_AT : LOOKED_AT + 1].exists()
-    return _Range(parts=parts, oldest=read["oldest"], is_cut=is_cut)
+    return {state: read[state] for state in STATES}, read["oldest"]
 
 
 def _waits_for_a_worker(source: str) -> Q:

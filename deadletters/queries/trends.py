@@ -59,6 +59,14 @@ def chart(deaths: Iterable[Bucket], axis: Axis, marks: Iterable[Mark]) -> Bars:
     return bars(deaths, axis, width=WIDTH, height=HEIGHT, marks=marks)
 
 
+def of_all(span: Span, *, now: datetime) -> Bars:
+    """Return the chart of all deaths by build."""
+    axis = span.axis(now)
+    deaths = counts.all_deaths_since(axis.start)
+    buckets = [Bucket(at=hour, counts={generation or "–": n}) for hour, generation, n in deaths]
+    return chart(buckets, axis, _builds_since(axis.start))
+
+
 def _builds_since(since: datetime) -> Sequence[Mark]:
     builds = Generation.objects.filter(first_seen_at__gte=since).order_by("-first_seen_at")[:MAX_MARKS]
     return [Mark(at=generation.first_seen_at, label=generation.build) for generation in builds]

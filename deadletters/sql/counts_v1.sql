@@ -160,9 +160,11 @@ BEGIN
     ), counted AS (
         INSERT INTO group_counts AS c (fingerprint, version, source_table, recovery_status, operator_disposition, n)
         SELECT fingerprint, version, source_table, recovery_status, operator_disposition, sum(n)
-          FROM eaten GROUP BY 1, 2, 3, 4, 5 HAVING sum(n) <> 0 ORDER BY 1, 2, 3, 4, 5
+          FROM eaten GROUP BY 1, 2, 3, 4, 5
+        HAVING sum(n) <> 0 OR recovery_status = 0 AND bool_or(n <> 0)  -- also when nothing is left open: changed_at
+         ORDER BY 1, 2, 3, 4, 5
         ON CONFLICT (fingerprint, version, source_table, recovery_status, operator_disposition)
-        DO UPDATE SET n = c.n + excluded.n, changed_at = now()
+        DO UPDATE SET n = c.n + excluded.n, changed_at = statement_timestamp()
     ), hours AS (
         INSERT INTO group_hours AS h (fingerprint, version, hour, generation, deaths)
         SELECT fingerprint, version, hour, generation, sum(deaths)

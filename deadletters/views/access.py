@@ -15,20 +15,8 @@ from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 PAGES = (
-    *(
-        "home",
-        "letters",
-        "letter",
-        "edit",
-        "version",
-        "purge",
-        "groups",
-        "group",
-        "group_menu",
-        "group_of",
-        "subjects",
-        "subject",
-    ),
+    *("overview", "region", "letters", "letter", "edit", "version", "purge"),
+    *("groups", "group", "group_menu", "group_of", "subjects", "subject"),
     *("runs", "run", "run_preview", "audit"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
 )
@@ -75,7 +63,7 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
     return HttpResponseClientRedirect(target.url)
 
 
-def referring_page(request: HttpRequest, otherwise: str = "deadletters:letters") -> str:
+def referring_page(request: HttpRequest, otherwise: str = "deadletters:overview") -> str:
     """Return the page of this site that a request came from; `otherwise` names the one for a request from elsewhere."""
     url = request.headers.get("HX-Current-URL") or request.headers.get("Referer") or ""
     if not url_has_allowed_host_and_scheme(url, {request.get_host()}):

@@ -69,13 +69,6 @@ class Asked:
 
 @needs(access.VIEW)
 @require_safe
-def home(_request: HttpRequest) -> HttpResponse:
-    """Send the reader to the list."""
-    return redirect("deadletters:letters")
-
-
-@needs(access.VIEW)
-@require_safe
 def letter_list(request: HttpRequest) -> HttpResponse:
     """Show a page of the list; 400 with the reason for a filter that is not understood.
 

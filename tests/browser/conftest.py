@@ -75,7 +75,7 @@ def _is_wrong(message) -> bool:
     return message.type == "error" and not message.text.startswith(PROVOKED)
 
 
-def sign_in(page: Page, name: str, target: str = "/") -> None:
+def sign_in(page: Page, name: str, target: str = "/letters/") -> None:
     page.goto(target)
     page.get_by_label("User name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)

@@ -52,7 +52,7 @@ OF_A_GROUP = ("group", "triage_group", "add_group_note", "group_act", "group_men
 OF_A_RUN = ("run", "run_live", "run_preview", "start_run", "change_run")
 OF_A_MESSAGE = ("live_message", "message_state", "run_now", "stop", "dead_letter")
 READ = (
-    *("letters", "count_letters", "saved_view", "letter", "version"),
+    *("overview", "letters", "count_letters", "saved_view", "letter", "version"),
     *("groups", "group", "group_menu", "subjects", "subject"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),
     *("runs", "run", "run_preview", "audit"),
@@ -60,7 +60,7 @@ READ = (
 OWN = ("save_view", "change_view")
 """What everybody who sees the list may do for themselves."""
 NAMES = (
-    *("home", "newer", "live", "row", "suggest", "group_of", "message_state", "run_live"),
+    *("region", "newer", "live", "row", "suggest", "group_of", "message_state", "run_live"),
     *(*READ, *ACTIONS, *OWN, *OF_LEADS),
 )
 ELSEWHERE = {"patterns", "healthz", "readyz"}
@@ -85,6 +85,8 @@ def address(name, letter):
         return reverse(f"deadletters:{name}", args=[view.pk])
     if name == "group_of":
         return reverse("deadletters:group_of", args=[letter.error_fingerprint])
+    if name == "region":
+        return reverse("deadletters:region", args=["groups"])
     query = "?type=order&id=1" if name == "subject" else ""
     return reverse(f"deadletters:{name}", args=[letter.pk] if name in OF_A_LETTER else []) + query
 
@@ -240,7 +242,7 @@ def test_a_signed_out_browser_is_never_sent_to_another_site(client):
     headers = {**HTMX, "HX-Current-URL": "https://evil.example/elsewhere"}
 
     response = client.post(address("recover", a_letter()), headers=headers)
-    assert response.headers["HX-Redirect"] == f"{reverse('login')}?next=/letters/"
+    assert response.headers["HX-Redirect"] == f"{reverse('login')}?next=/"
 
 
 def test_an_action_after_the_session_ended_comes_back_to_a_page_not_to_the_action(client):
@@ -250,7 +252,7 @@ def test_an_action_after_the_session_ended_comes_back_to_a_page_not_to_the_actio
         address("recover", letter), headers={"Referer": f"http://testserver{address('letter', letter)}"}
     )
     assert response.headers["Location"] == f"{reverse('login')}?next={address('letter', letter)}"
-    assert client.get(address("recover", letter)).headers["Location"] == f"{reverse('login')}?next=/letters/"
+    assert client.get(address("recover", letter)).headers["Location"] == f"{reverse('login')}?next=/"
 
 
 def test_a_user_made_inactive_is_signed_out_at_once(signed_in, operator):
