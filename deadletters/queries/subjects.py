@@ -37,7 +37,7 @@ WITH RECURSIVE types AS (
 """The types that letters are about, found by stepping through their index."""
 
 TYPES = (
-    _STEPS
+    _STEPS  # noqa: S608 - both are our own
     + """
 SELECT top.subject_key, top.type, top.id
   FROM (SELECT type FROM types WHERE type IS NOT NULL LIMIT %(types)s) t
@@ -45,18 +45,18 @@ SELECT top.subject_key, top.type, top.id
        SELECT c.subject_key, c.type, c.id, c.n FROM subject_counts c
         WHERE left(c.type, %(prefix)s) = t.type AND c.recovery_status = 0 AND c.n > 0
         ORDER BY c.n DESC LIMIT %(top)s) top
-"""  # noqa: S608 - both are our own
+"""
 )
 """The types that have open letters, each with its first subjects."""
 
 _EXACT = (
-    _STEPS
+    _STEPS  # noqa: S608 - both are our own
     + """
 SELECT dead_letter_subject_key(t.type, %(id)s), t.type
   FROM (SELECT type FROM types WHERE type IS NOT NULL AND length(type) < %(prefix)s
          UNION SELECT %(type)s WHERE %(type)s <> '' LIMIT %(types)s) t
  WHERE %(type)s IN ('', t.type)
-"""  # noqa: S608 - both are our own
+"""
 )
 """The keys that a whole id has in each type."""
 

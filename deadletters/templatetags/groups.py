@@ -90,6 +90,12 @@ def open_letters(row: Row) -> str:
 
 
 @register.simple_tag
+def open_query(group: FailureGroup) -> str:
+    """Return the query string of a group's open letters."""
+    return _opens(group).query()
+
+
+@register.simple_tag
 def recover_command(group: FailureGroup) -> str:
     """Return the command that prepares what the row's button does."""
     return command_for("recover", filters=_opens(group))

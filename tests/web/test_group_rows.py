@@ -1,6 +1,7 @@
 """A row of the list of groups: what it shows beside the group, and what can be done from it."""
 
 from datetime import timedelta
+from html import unescape
 from uuid import uuid4
 
 import pytest
@@ -141,6 +142,17 @@ def test_a_run_under_way_takes_the_place_of_the_action(page):
     assert "Recover 3…" not in content
 
 
+def test_giving_up_asks_about_exactly_the_open_ones_first(page):
+    group = a_group(3)
+    a_letter(error=f"shop.{group.title}: gone", status=2)
+    content = page.get(menu_of(group)).content.decode()
+    given = unescape(content.partition('name="filter" value="')[2].partition('"')[0])
+
+    asked = page.post(reverse("deadletters:ask_many"), {"scope": "matching", "filter": given, "verb": "give_up"})
+    assert (asked.status_code, asked.context["n"]) == (200, 3)
+    assert DeadLetter.objects.filter(recovery_status=0).count() == 3
+
+
 @pytest.mark.parametrize("state", [RunState.READY, RunState.FINISHED, RunState.STOPPED])
 def test_a_run_that_nobody_started_or_that_ended_hides_no_action(page, state):
     group = a_group(1)
@@ -272,6 +284,7 @@ def test_the_menu_of_a_row_says_to_how_many_and_is_a_page_without_script(page, h
     assert "Assign to me" in content
     assert ("<html" in content) == (not headers)
     assert ("hx-post" in content) == bool(headers)
+    assert "Give up its 3 open letters…" in content
     act(page, group, "hold")
     assert "Release it: 3 are held" in page.get(menu_of(group), headers=headers).content.decode()
     group.pk = uuid4()

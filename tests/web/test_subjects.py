@@ -159,6 +159,19 @@ def test_recovering_all_of_it_is_a_run_over_exactly_it(page):
     assert run.frozen_count == 3
 
 
+def test_holding_all_of_it_asks_about_exactly_its_open_letters_first(page):
+    for status in (0, 0, 3):
+        a_letter(subjects=[("order", "1")], status=status)
+    a_letter(subjects=[("order", "2")])
+    counting.fold()
+
+    response = about(page)
+    assert "Hold all about it: 2 open…" in response.content.decode()
+    given = response.context["filters"].query(status="open")
+    asked = page.post(reverse("deadletters:ask_many"), {"scope": "matching", "filter": given, "verb": "hold"})
+    assert (asked.status_code, asked.context["n"]) == (200, 2)
+
+
 def test_one_subject_costs_at_most_twelve_queries_and_60_kilobytes(page, operator):
     for _ in range(60):
         letter = a_letter(subjects=[("order", "1"), *((f"k{n}", "x" * 300) for n in range(12))], deaths=4,
