@@ -31,6 +31,8 @@ ANSWER_SECONDS = 60
 IN_FLIGHT = 300
 """Few enough that all are answered within that time on a machine that does something else, too."""
 SWEEP_SECONDS = 5
+LOOKS_EVERY_SECONDS = 5
+"""Each look is a process that loads all of the product: more often they would take the workers' time."""
 SKIPPED = 40
 """Letters that somebody changes between the freeze and the start."""
 
@@ -207,7 +209,7 @@ def _until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         if time.monotonic() > until:
             raise TooLate(what)
-        time.sleep(1)
+        time.sleep(LOOKS_EVERY_SECONDS)
 
 
 def _execute(statement: str, *arguments: Any) -> Sequence[tuple[Any, ...]]:
