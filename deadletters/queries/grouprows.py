@@ -9,8 +9,8 @@ from uuid import UUID
 
 from django.db import connection
 
-from deadletters.models import FailureGroup, GroupState, RecoveryStatus
-from deadletters.queries import counts
+from deadletters.models import FailureGroup, RecoveryStatus
+from deadletters.queries import counts, visits
 
 HOURS = 24
 HOUR = timedelta(hours=1)
@@ -117,18 +117,11 @@ def rows(groups: Sequence[FailureGroup], *, now: datetime, seen: datetime | None
             note=getattr(group, "newest_note", None) or "",
             by_status=numbers.letters[group.group_id],
             hours=[numbers.deaths[group.group_id].get(since + hour * HOUR, {}) for hour in range(HOURS)],
-            is_unread=_is_unread(group, seen),
+            is_unread=visits.is_new(group, seen),
             **facts.get(group.group_id, {}),
         )
         for group in groups
     ]
-
-
-def _is_unread(group: FailureGroup, seen: datetime | None) -> bool:
-    """Say whether a group began, or came back, since the person looked."""
-    if seen is None:
-        return False
-    return group.first_seen_at > seen or (group.state == GroupState.REGRESSED and group.state_at > seen)
 
 
 def _facts(group_ids: Sequence[UUID]) -> Mapping[UUID, Mapping[str, Any]]:

@@ -28,6 +28,9 @@ COUNT_CAP = 10_000
 LOOKED_AT = 20_000
 """How many groups, the last seen, are looked through and put in order where no index does it."""
 
+RECENT = 1_000
+"""Groups, the last seen, whose types and owners are suggested."""
+SUGGESTED = 50
 NOTE_CHARACTERS = 120
 MAX_FINGERPRINTS = 50
 SUBJECT_SAMPLE = 200
@@ -40,6 +43,14 @@ _SORTS = {"last_seen": "last_seen_at", "first_seen": "first_seen_at"}
 
 
 @dataclass(frozen=True, kw_only=True)
+class Suggestions:
+    """What the filter's fields may be filled with."""
+
+    types: Sequence[str] = ()
+    owners: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """A page of the list. `total` is at most COUNT_CAP + 1; `cut_short`: only LOOKED_AT groups were looked through."""
 
@@ -47,18 +58,11 @@ class Page:
     total: int
     next: Cursor | CountCursor | None
     cut_short: bool
+    suggestions: Suggestions
 
     @property
     def is_capped(self) -> bool:
         return self.total > COUNT_CAP
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suggestions:
-    """What the filter's fields may be filled with."""
-
-    types: Sequence[str] = ()
-    owners: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,26 +90,36 @@ def page(filters: GroupFilter, *, now: datetime, seen: datetime | None = None) -
     matching = _matching(filters, now)
     by_time = filters.sort in _SORTS
     groups, following = _by_time(matching, filters) if by_time else _by_count(matching, filters, now)
-    total, are_more = _totals(matching)
+    total, are_more, suggestions = _around(matching)
     return Page(
         rows=grouprows.rows(groups, now=now, seen=seen),
         total=total,
         next=following,
         cut_short=_needs_looking(filters) and are_more,
+        suggestions=suggestions,
     )
 
 
-def _totals(matching: QuerySet[FailureGroup]) -> tuple[int, bool]:
-    """Return how many groups match, at most COUNT_CAP + 1, and whether there are more than are looked through."""
+_AROUND = """
+SELECT (SELECT count(*) FROM ({matching}) m), EXISTS (SELECT FROM failure_groups OFFSET %s),
+       ARRAY(SELECT DISTINCT r.message_type FROM ({recent}) r), ARRAY(SELECT DISTINCT r.owner FROM ({recent}) r)
+"""
+
+
+def _around(matching: QuerySet[FailureGroup]) -> tuple[int, bool, Suggestions]:
+    """Return how many groups match, at most COUNT_CAP + 1, whether there are more than are looked through, and what
+    types and owners the last seen have: no type that holds a secret.
+    """
     capped, parameters = matching.values("pk")[: COUNT_CAP + 1].query.sql_with_params()
-    sql = (
-        f"SELECT (SELECT count(*) FROM ({capped}) m),"  # noqa: S608 - the ORM's own SQL with its parameters
-        " EXISTS (SELECT FROM failure_groups OFFSET %s)"
-    )
+    recent = "SELECT message_type, owner FROM failure_groups ORDER BY last_seen_at DESC, group_id DESC LIMIT %s"
     with connection.cursor() as cursor:
-        cursor.execute(sql, [*parameters, LOOKED_AT])
-        total, are_more = cursor.fetchone()
-        return total, are_more
+        cursor.execute(_AROUND.format(matching=capped, recent=recent), [*parameters, LOOKED_AT, RECENT, RECENT])
+        total, are_more, types, owners = cursor.fetchone()
+    suggestions = Suggestions(
+        types=sorted(kind for kind in types if kind and mask_text(kind) == kind)[:SUGGESTED],
+        owners=sorted(owner for owner in owners if owner)[:SUGGESTED],
+    )
+    return total, are_more, suggestions
 
 
 def get(group_id: UUID) -> FailureGroup:
@@ -176,14 +190,6 @@ def notes_of(group: FailureGroup) -> Sequence[Note]:
 def with_notes(group_ids: Iterable[UUID]) -> Sequence[FailureGroup]:
     """Return groups with the beginning of their newest notes, for rows of a list."""
     return list(_with_note(FailureGroup.objects.filter(pk__in=list(group_ids))))
-
-
-def suggestions(limit: int = 50) -> Suggestions:
-    """Return types and owners of the groups that were last seen; no type that holds a secret."""
-    recent = FailureGroup.objects.order_by("-last_seen_at", "-group_id").values_list("message_type", "owner")[:1000]
-    types = {kind for kind, _ in recent if kind and mask_text(kind) == kind}
-    owners = {owner for _, owner in recent if owner}
-    return Suggestions(types=sorted(types)[:limit], owners=sorted(owners)[:limit])
 
 
 def _needs_looking(filters: GroupFilter) -> bool:

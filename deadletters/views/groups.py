@@ -14,7 +14,8 @@ from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.models import FailureGroup
-from deadletters.queries import groups, tallies
+from deadletters.queries import groups, tallies, visits
+from deadletters.store.visits import arrive
 from deadletters.views import grouppage, regions
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.grouppage import FIELDS, notes_context, triage_context
@@ -52,16 +53,15 @@ def group_list(request: HttpRequest) -> HttpResponse:
 def _groups(request: HttpRequest, filters: GroupFilter) -> Mapping[str, Any]:
     """Return the page of the groups and what their filter may be filled with, read in their own time."""
     now, is_page = timezone.now(), not wants_fragment(request)
-    with regions.reading() as read:
-        region = read("groups", lambda: groups.page(filters, now=now))
-        known = read("group suggestions", groups.suggestions) if is_page else None
+    seen = arrive(str(request.user.pk)) if is_page else visits.since(request.user)
+    region = regions.load("groups", lambda: groups.page(filters, now=now, seen=seen))
     page = region.value
     return {
         "region": region,
         "page": page,
         "sorts": tuple(GROUP_SORTS),
         "nothing_ever": page is not None and not page.rows and filters.is_empty and not filters.after,
-        "suggestions": (known and known.value) or groups.Suggestions(),
+        "suggestions": page.suggestions if page else groups.Suggestions(),
     }
 
 

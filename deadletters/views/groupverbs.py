@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from deadletters import triage
 from deadletters.models import Disposition, FailureGroup, GroupState, RecoveryStatus
-from deadletters.queries import grouprows, groups
+from deadletters.queries import grouprows, groups, visits
 from deadletters.views.access import needs, referring_page, wants_fragment
 from deadletters.views.parameters import read
 from deadletters.words import access
@@ -151,6 +151,6 @@ def _name(found: FailureGroup) -> str:
 
 def _row(request: HttpRequest, group_id: UUID, said: str, status: int) -> HttpResponse:
     now = timezone.now()
-    (row,) = grouprows.rows(groups.with_notes([group_id]), now=now, seen=None)
+    (row,) = grouprows.rows(groups.with_notes([group_id]), now=now, seen=visits.since(request.user))
     context = {"row": row, "now": now, "said": said, "went_wrong": status != 200}
     return render(request, "deadletters/groups/_one_row.html", context, status=status)

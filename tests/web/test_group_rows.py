@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deadletters import counting, triage
-from deadletters.models import DeadLetter, FailureGroup, ItemState, Note, OperatorAction, RunState
+from deadletters.models import DeadLetter, FailureGroup, ItemState, LastVisit, Note, OperatorAction, RunState
 from deadletters.queries import grouprows, groups
 from tests.factories import a_letter, a_run
 from tests.web.conftest import HTMX
@@ -101,6 +101,16 @@ def test_only_what_began_or_came_back_since_the_last_visit_is_unread():
     assert not row_of(new, seen=None).is_unread
     FailureGroup.objects.filter(pk=known.pk).update(state="regressed", state_at=now)
     assert row_of(known, seen=before).is_unread
+
+
+def test_the_list_marks_what_is_new_since_the_visit_before(page, operator):
+    group = a_group()
+    assert "New since your last visit" not in page.get("/groups/").content.decode()
+
+    LastVisit.objects.update(seen_at=group.first_seen_at - timedelta(hours=1))
+    for _ in range(2):  # a reload is no other visit
+        assert "New since your last visit" in page.get("/groups/").content.decode()
+    assert "New since your last visit" in act(page, group, "assign_me", headers=HTMX).content.decode()
 
 
 def test_data_in_a_title_is_greyed_and_stays_characters(page):
