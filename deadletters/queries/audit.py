@@ -1,19 +1,19 @@
 """Reads of the audit: pages of operator actions with what they were done to."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Q, QuerySet, TextField
+from django.db.models import Model, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Left
 
 from deadletters.models import DeadLetter, FailureGroup, OperatorAction, RecoveryRun
 from deadletters.models.records import NAME_PREFIX
-from deadletters.queries import groups, letters
+from deadletters.queries.gathering import Part, gather
 from deadletters.words.filters import SOURCES, ActionFilter, NumberedCursor
 from deadletters.words.jsontexts import MAX_DEPTH
 from queues.words.payloads import depth_of
@@ -30,6 +30,8 @@ MAX_NAMES = 100
 
 CHUNK = 500
 """Actions that an export reads at once."""
+
+NOTHING = UUID(int=0)
 
 ORDER = ("-at", "-id")
 
@@ -116,31 +118,33 @@ def is_cut_short(filters: ActionFilter, now: datetime) -> bool:
     return _indexed(filters, now).order_by(*ORDER)[SEARCHED : SEARCHED + 1].exists()
 
 
-def actors() -> Sequence[str]:
-    """Return the names of those who did anything, for suggestions."""
-    return _names("actor")
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Who ever did anything, and what was ever done, for suggestions."""
+
+    actors: Sequence[str]
+    verbs: Sequence[str]
 
 
-def verbs() -> Sequence[str]:
-    """Return the names of what was ever done, for suggestions."""
-    return _names("action")
+def names() -> Names:
+    """Return names in order, each found by one step in an index, however many rows have it."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {_names('actor')}, {_names('action')}")
+        actors, verbs = cursor.fetchone()
+    return Names(actors=actors, verbs=verbs)
 
 
-def _names(column: str) -> Sequence[str]:
-    """Return the values of a column in order, each found by one step in its index, however many rows have it."""
+def _names(column: str) -> str:
     value = f"left(a.{column}, {NAME_PREFIX})"
-    statement = f"""
+    return f"""ARRAY(
         WITH RECURSIVE names AS (
             (SELECT {value} AS name FROM operator_actions a ORDER BY 1 LIMIT 1)
             UNION ALL
             SELECT (SELECT {value} FROM operator_actions a WHERE {value} > n.name ORDER BY 1 LIMIT 1)
               FROM names n WHERE n.name IS NOT NULL
         )
-        SELECT name FROM names WHERE name IS NOT NULL LIMIT {MAX_NAMES}
+        SELECT name FROM names WHERE name IS NOT NULL LIMIT {MAX_NAMES})
     """  # noqa: S608 - a column and numbers of this module
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-        return [name for (name,) in cursor.fetchall()]
 
 
 def _matching(filters: ActionFilter, now: datetime) -> QuerySet[OperatorAction]:
@@ -201,27 +205,24 @@ def _parsed(text: str | None) -> Any:
 
 
 def _with_targets(actions: Sequence[OperatorAction]) -> Sequence[Row]:
-    known_letters = letters.briefly({action.dead_letter_id for action in actions if action.dead_letter_id})
-    known_groups = groups.named({action.group_id for action in actions if action.group_id})
-    known_runs = _runs({action.run_id for action in actions if action.run_id})
+    """Return the actions with what they were done to, found by one statement."""
+    found = gather(
+        letters=Part(rows=_by_id(DeadLetter, actions, "dead_letter_id"), only=("dead_letter_id", "message_type")),
+        groups=Part(rows=_by_id(FailureGroup, actions, "group_id")),
+        runs=Part(rows=_by_id(RecoveryRun, actions, "run_id"), without=("scope",)),
+    )
+    known = {one.pk: one for part in found.values() for one in part}
     return [
         replace(
             _row(action),
-            letter=_of(known_letters, action.dead_letter_id),
-            group=_of(known_groups, action.group_id),
-            run=_of(known_runs, action.run_id),
+            letter=known.get(action.dead_letter_id),
+            group=known.get(action.group_id),
+            run=known.get(action.run_id),
         )
         for action in actions
     ]
 
 
-def _of(known: Mapping[UUID, Any], key: UUID | None) -> Any:
-    return None if key is None else known.get(key)
-
-
-def _runs(run_ids: set[UUID]) -> Mapping[UUID, RecoveryRun]:
-    return (
-        RecoveryRun.objects.filter(pk__in=run_ids).only("run_id", "kind", "scope_words", "group_id").in_bulk()
-        if run_ids
-        else {}
-    )
+def _by_id(model: type[Model], actions: Sequence[OperatorAction], column: str) -> QuerySet[Any]:
+    ids = {getattr(action, column) for action in actions} - {None}
+    return model._default_manager.filter(pk__in=ids or {NOTHING})

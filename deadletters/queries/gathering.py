@@ -11,16 +11,20 @@ from django.db.models import Field, Model, QuerySet
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A read of a few rows of one model, in their order, without the columns named in `without`."""
+    """A read of a few rows of one model, in their order: of all columns, those in `only`, or those not in `without`."""
 
     rows: QuerySet[Any]
+    only: Sequence[str] = ()
     without: Sequence[str] = ()
 
     @property
     def fields(self) -> "Mapping[str, Field[Any, Any]]":
         """The columns that are read, in the model's order, by name of the column."""
         known = self.rows.model._meta.concrete_fields
-        return {str(field.column): field for field in known if field.attname not in self.without}
+        return {str(field.column): field for field in known if self._is_read(field.attname)}
+
+    def _is_read(self, name: str) -> bool:
+        return name in self.only if self.only else name not in self.without
 
 
 def gather(**parts: Part) -> Mapping[str, list[Any]]:

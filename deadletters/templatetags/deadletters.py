@@ -168,7 +168,7 @@ def error_steps(text: str | None) -> Sequence[Step]:
 
 _RELATIONS = {
     Relation.CAUSE: "Its direct cause",
-    Relation.CONTEXT: "Raised while this was being handled",
+    Relation.CONTEXT: "It was raised while handling",
     Relation.BEHIND: "Behind it",
     Relation.MEMBER: "One of its group",
 }

@@ -11,6 +11,7 @@ from django_htmx.http import push_url
 from deadletters import actionexports
 from deadletters.exports import Form
 from deadletters.queries import audit
+from deadletters.views import regions
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.exports import PLAIN, TYPES, named
 from deadletters.views.parameters import filter_of
@@ -27,14 +28,15 @@ def action_list(request: HttpRequest) -> HttpResponse:
     is_fragment = wants_fragment(request)
     template = "_results.html" if is_fragment else "list.html"
     context: dict[str, Any] = {"now": now, "targets": TARGETS}
-    if not is_fragment:
-        context |= {"actors": audit.actors(), "verbs": audit.verbs()}
     try:
         filters = filter_of(request, ActionFilter)
     except BadFilter as exc:
         wrong = {"filters": ActionFilter(), "typed": request.GET.dict(), "error": str(exc)}
         return _render(request, template, context | wrong, status=400)
-    context |= {"filters": filters, "typed": vars(filters), "page": audit.page(filters, now=now)}
+    with regions.reading() as read:
+        names = None if is_fragment else read("names in the audit", audit.names).value
+        region = read("the audit", lambda: audit.page(filters, now=now))
+    context |= {"filters": filters, "typed": vars(filters), "page": region.value, "region": region, "names": names}
     here = filters.query(after=str(filters.after or ""))
     return push_url(_render(request, template, context), f"{request.path}?{here}" if here else request.path)
 

@@ -144,6 +144,9 @@ def _ending(kinds: Sequence[Kind], blocks: Sequence[Sequence[str]], said: str) -
     text = "\n".join(lines)
     if said and text.strip() == said:
         return [Part(kind=Kind.REPEATED, text=text)]
+    if said and text.startswith(f"{said}\n"):
+        notes = text.removeprefix(f"{said}\n")
+        return [Part(kind=Kind.REPEATED, text=said), Part(kind=Kind.TEXT, text=notes)]
     return _message(lines)
 
 

@@ -9,6 +9,7 @@ import "./forms.js";
 import "./keys.js";
 import "./picks.js";
 import "./polls.js";
+import "./reveals.js";
 import "./rows.js";
 import "./suggestions.js";
 import "./scrollers.js";

@@ -123,6 +123,13 @@ def test_what_the_queues_record_keeps_its_order():
     assert steps[1].parts[1].text == "ConnectionError: refused"
 
 
+def test_a_message_that_is_said_again_leaves_only_its_notes():
+    (step,) = steps_of(f'E: x\n{HEADER}\n  File "/srv/a.py", line 1, in f\nE: x\nlook at the map')
+
+    assert kinds(step)[-2:] == [Kind.REPEATED, Kind.TEXT]
+    assert step.parts[-1].text == "look at the map"
+
+
 def test_the_members_of_a_group_are_steps_of_their_own():
     def fails(exc):
         try:
