@@ -76,7 +76,7 @@ def test_subjects_lead_to_their_pages_with_their_letters(page):
 
     content = shown(page, letter)
     link = content.partition('<a class="subject" href="')[2].partition('"')[0].replace("&amp;", "&")
-    assert [row.letter.pk for row in page.get(link).context["subject"].letters] == [letter.pk]
+    assert [row.letter.pk for row in page.get(link).context["found"].value.rows] == [letter.pk]
     assert "Unattributed" in shown(page, a_letter())
 
 
