@@ -71,7 +71,7 @@ def _builds() -> Iterable[str | None]:
 
 
 def _destinations() -> Iterable[str | None]:
-    of_letters = DeadLetter.objects.filter(superseded_by=None, source_table="wh_outbox").order_by(*NEWEST)
+    of_letters = DeadLetter.objects.filter(superseded_by=None).order_by(*NEWEST)
     return [
         *Destination.objects.order_by("name").values_list("name", flat=True)[:SAMPLED],
         *of_letters.values_list("destination", flat=True)[:SAMPLED],

@@ -136,7 +136,7 @@ def _page(filters: LetterFilter) -> dict[str, Any]:
     now = timezone.now()
     with reading() as read:
         rows: Region[letters.Page] = read("letters", lambda: letters.page(filters, now=now))
-        counted = read("letters_count", lambda: letters.total(filters, now=now))
+        counted = _whole(rows, filters) or read("letters_count", lambda: letters.total(filters, now=now))
     page = rows.value
     return {
         "filters": filters,
@@ -146,6 +146,13 @@ def _page(filters: LetterFilter) -> dict[str, Any]:
         "now": now,
         "nothing_ever": page is not None and not page.rows and not letters.any_letter_exists(),
     }
+
+
+def _whole(rows: Region[letters.Page], filters: LetterFilter) -> Region[letters.Total] | None:
+    """Count the rows of a first page that has no second one; None where there may be more."""
+    if rows.value is None or rows.value.next is not None or filters.after is not None:
+        return None
+    return Region(name="letters_count", value=letters.Total(n=len(rows.value.rows)))
 
 
 def _listed(request: HttpRequest, shown: dict[str, Any], asked: Asked, *, status: int = 200) -> HttpResponse:

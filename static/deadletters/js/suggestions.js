@@ -65,7 +65,7 @@ const KEYS = {
   ArrowUp: () => step(-1),
   Enter: () => (selected() && !list().hidden ? (take(selected()), true) : (close(), false)),
   Tab: () => (selected() && !list().hidden ? (take(selected()), true) : false),
-  Escape: () => (list().hidden ? false : (close(), true)),
+  Escape: () => (closed ? false : (close(), true)), // the next one is the browser's, and empties the box
 };
 
 document.addEventListener("keydown", (event) => {
