@@ -65,13 +65,15 @@ const KEYS = {
   ArrowUp: () => step(-1),
   Enter: () => (selected() && !list().hidden ? (take(selected()), true) : (close(), false)),
   Tab: () => (selected() && !list().hidden ? (take(selected()), true) : false),
-  Escape: () => (closed ? false : (close(), true)), // the next one is the browser's, and empties the box
+  Escape: () => (closed ? false : (close(), true)),
 };
 
+// Before the keys of the page: one Escape closes the suggestions and no more.
+const FIRST = true;
 document.addEventListener("keydown", (event) => {
   if (event.target !== box() || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
   if (KEYS[event.key]?.()) event.preventDefault();
-});
+}, FIRST);
 
 document.addEventListener("input", (event) => {
   if (event.target === box()) closed = false;
