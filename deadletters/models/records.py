@@ -144,6 +144,10 @@ class SavedView(models.Model):
         ]
 
 
+DASHBOARD = "dashboard"
+"""The page by whose name visits are kept: all pages are one."""
+
+
 class LastVisit(models.Model):
     """When a person last looked at a page: what is newer is new to them."""
 

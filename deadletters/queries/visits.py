@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from deadletters.models import FailureGroup, GroupState, LastVisit
-from deadletters.store.visits import DASHBOARD
+from deadletters.models.records import DASHBOARD
 
 
 def since(user: Any) -> datetime | None:

@@ -4,8 +4,7 @@ from datetime import datetime
 
 from django.db import connection
 
-DASHBOARD = "dashboard"
-"""The page by whose name visits are kept: all pages are one."""
+from deadletters.models.records import DASHBOARD
 
 GAP_MINUTES = 30
 """A person who did not look for so long begins another visit when they do."""

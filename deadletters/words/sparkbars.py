@@ -50,7 +50,8 @@ def _names(hours: Sequence[Mapping[str, int]]) -> Sequence[str]:
     """Return the builds that are told apart, in the order of their first appearance."""
     totals: Counter[str] = Counter()
     for counts in hours:
-        totals.update(counts)
+        for name, number in counts.items():
+            totals[name] += number
     largest = {name for name, _ in totals.most_common(MAX_BUILDS)}
     names = [name for name, number in totals.items() if number > 0 and name in largest]
     return names if len(totals) <= MAX_BUILDS else [*names, OTHERS]
