@@ -77,6 +77,7 @@ def message_id() -> Any:
 
 
 VALUES: dict[str, Callable[[], Any]] = {
+    "name": lambda: "groups",  # a region of the overview
     "dead_letter_id": lambda: letter().pk,
     "number": version,
     "group_id": lambda: group().pk,
