@@ -6,7 +6,7 @@ from typing import Any
 from django.urls import URLPattern, reverse
 
 from deadletters import counting, urls
-from deadletters.models import DeadLetter, FailureGroup, RecoveryRun
+from deadletters.models import DeadLetter, FailureGroup, RecoveryRun, SavedView
 from deadletters.store import edits
 from deadletters.store.audit import Actor
 from queues.models import InboxMessage, SourcePause
@@ -76,6 +76,12 @@ def message_id() -> Any:
     return known or write_row("wh_inbox", error=SECRET)
 
 
+def view() -> SavedView:
+    known = SavedView.objects.first()
+    about = {"owner_id": "0", "owner": "lea", "page": "letters", "query": "status=open"}
+    return known or SavedView.objects.create(name="night shift", is_shared=True, **about)
+
+
 VALUES: dict[str, Callable[[], Any]] = {
     "name": lambda: "groups",  # a region of the overview
     "dead_letter_id": lambda: letter().pk,
@@ -87,5 +93,7 @@ VALUES: dict[str, Callable[[], Any]] = {
     "message_id": message_id,
     "pause_id": lambda: pause().pk,
     "form": lambda: "csv",
+    "view_id": lambda: view().pk,
+    "name": lambda: "groups",
 }
 """What a parameter of a URL is given."""
