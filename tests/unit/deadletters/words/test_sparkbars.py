@@ -31,7 +31,7 @@ def test_each_death_is_of_one_layer_and_no_layer_leaves_the_frame(hours):
 
 
 def test_builds_keep_the_order_in_which_they_came_and_the_small_ones_are_one():
-    hours = [{"old": 5}, {"old": 1, "new": 9}, {name: 1 for name in "vwxyz"}] + [{}] * 21
+    hours = [{"old": 5}, {"old": 1, "new": 9}, dict.fromkeys("vwxyz", 1)] + [{}] * 21
 
     assert [layer.build for layer in draw(hours).layers][:2] == ["old", "new"]
     assert draw(hours).layers[-1].build == OTHERS
