@@ -36,6 +36,9 @@ SEARCHED = 50_000
 MAX_FINGERPRINTS = 50
 """How many fingerprints of one group are read."""
 
+NEAR = 1_000
+"""How many letters on each side of one are looked through for its neighbours in a list that no index finds."""
+
 ORDER = ("-dead_lettered_at", "-dead_letter_id")
 
 MAX_SURVIVORS = 10
@@ -150,13 +153,22 @@ def count_newer(filters: LetterFilter, seen: Cursor | None, *, now: datetime) ->
 def sides(
     filters: LetterFilter, place: Cursor, *, now: datetime
 ) -> tuple[Sequence[QuerySet[DeadLetter]], Sequence[QuerySet[DeadLetter]]]:
-    """Return the parts of a list that are newer than a place and those that are older, each from the place on."""
-    matching = _matching(filters, now)
-    oldest_first = [name.removeprefix("-") for name in ORDER]
-    newer = [
-        part.filter(_newer_than(place), dead_lettered_at__gte=place.at).order_by(*oldest_first) for part in matching
-    ]
-    return newer, [_after(part, place).order_by(*ORDER) for part in matching]
+    """Return the parts of a list that are newer than a place and those that are older, each from the place on.
+
+    What no index finds is looked for in the NEAR letters on each side only.
+    """
+    indexed = _indexed(filters, now)
+    oldest_first = tuple(name.removeprefix("-") for name in ORDER)
+    newer = [part.filter(_newer_than(place), dead_lettered_at__gte=place.at) for part in indexed]
+    older = [_after(part, place) for part in indexed]
+    return [_near(part, filters, oldest_first) for part in newer], [_near(part, filters, ORDER) for part in older]
+
+
+def _near(letters: QuerySet[DeadLetter], filters: LetterFilter, order: Sequence[str]) -> QuerySet[DeadLetter]:
+    if filters.exact_id is not None or not (_unindexed(filters) or filters.q or filters.payload):
+        return _filtered(letters, filters).order_by(*order)
+    near = letters.order_by(*order).values("dead_letter_id")[: payloads.SEARCHED if filters.payload else NEAR]
+    return _filtered(DeadLetter.objects.filter(dead_letter_id__in=near), filters).order_by(*order)
 
 
 def get(dead_letter_id: UUID) -> DeadLetter:

@@ -172,6 +172,21 @@ def test_letters_of_one_moment_are_each_met_once(page):
     assert len(walked) == 5
 
 
+@pytest.mark.parametrize("given", ["q=KeyError", "cause=terminal", "payload=wanted"])
+def test_what_no_index_finds_is_looked_for_near_the_letter_only(page, monkeypatch, given):
+    monkeypatch.setattr("deadletters.queries.letters.NEAR", 2)
+    monkeypatch.setattr("deadletters.queries.payloads.SEARCHED", 2)
+    wanted = {"error": "KeyError: map", "cause": "terminal", "payload": '{"a": "wanted"}'}
+    first, letter = a_letter(**wanted), a_letter()
+    for _ in range(2):
+        a_letter()
+    far = a_letter(**wanted)
+
+    steps = context(page, letter, **{"in": given})["steps"]
+    assert (steps.older, steps.newer) == (first.pk, None)
+    assert context(page, far, **{"in": given})["steps"].older is None
+
+
 @pytest.mark.parametrize("given", [{}, {"in": "nonsense=1"}, {"in": "since=soon"}, {"in": "\x00"}, {"in": "a" * 9_000}])
 def test_without_a_list_there_is_no_previous_and_no_next(page, given):
     a_letter()
