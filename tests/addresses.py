@@ -94,6 +94,5 @@ VALUES: dict[str, Callable[[], Any]] = {
     "pause_id": lambda: pause().pk,
     "form": lambda: "csv",
     "view_id": lambda: view().pk,
-    "name": lambda: "groups",
 }
 """What a parameter of a URL is given."""

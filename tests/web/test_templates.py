@@ -1,6 +1,10 @@
 """What every template keeps to, so that the policy holds and pages work without script."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +38,35 @@ def test_what_htmx_does_a_browser_without_script_does_too(path):
             assert "{% csrf_token %}" in after.partition("</form>")[0]
         if name == "a" and "hx-get" in attributes:
             assert re.search(r'\shref="([^"]+)"', attributes)[1] == re.search(r'hx-get="([^"]+)"', attributes)[1]
+
+
+NAMES = {"Deadletters", "CSV", "JSON", "Lines", "https", "Enter", "Esc", "order"}
+"""Words that are the same in every language: names, formats, keys, and what an example of a filter is made of."""
+
+MARKED = re.compile(r"\{% blocktranslate.*?\{% endblocktranslate %\}", re.DOTALL)
+CODE = re.compile(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}", re.DOTALL)
+READ_ALOUD = re.compile(r'\s(?:aria-label|title|placeholder|alt)="([^"]*)"')
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in TEMPLATES if path.name != "patterns.html"], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_every_word_that_a_reader_sees_or_hears_is_marked_for_translation(path):
+    text = CODE.sub(" ", MARKED.sub(" ", path.read_text()))
+    seen = " ".join([re.sub(r"<[^<>]*>|&\w+;", " ", text), *READ_ALOUD.findall(text)])
+
+    assert set(re.findall(r"[^\W\d_]{2,}", seen)) <= NAMES
+
+
+@pytest.mark.skipif(not shutil.which("xgettext"), reason="gettext is not installed")
+def test_makemessages_collects_the_words_of_templates_and_code(tmp_path):
+    for folder in ("templates", "deadletters"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.pyc", "sql"))
+    (tmp_path / "locale").mkdir()
+
+    collect = [sys.executable, "-m", "django", "makemessages", "--locale=de", "--no-obsolete", "--verbosity=0"]
+    subprocess.run(collect, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=120)
+
+    words = (tmp_path / "locale" / "de" / "LC_MESSAGES" / "django.po").read_text()
+    assert 'msgid "Why it died"' in words
+    assert 'msgid "The note is written."' in words
