@@ -33,8 +33,8 @@ def export_actions(*, filters: ActionFilter, form: Form, user: Any, now: datetim
     frozen = filters if until is not None and until <= now else replace(filters, until=now.isoformat())
     matching, words = reads.count(frozen, MAX_ACTIONS, now=now), mask_text(filters.words())
     audit.record(actor=by, action="export", after={"form": str(form), "filter": words, "actions": matching})
-    cut_short = reads.is_cut_short(frozen, now)
-    export = ListExport(words=words, began_at=now, matching=matching, cut_short=cut_short, lines=iter(()))
+    cut_to = reads.SEARCHED if reads.is_cut_short(frozen, now) else None
+    export = ListExport(words=words, began_at=now, matching=matching, cut_to=cut_to, lines=iter(()))
     return replace(export, lines=_WRITERS[form](export, reads.chunks(frozen, MAX_ACTIONS, now=now)))
 
 
@@ -71,8 +71,8 @@ def _ending(export: ListExport, count: int) -> str:
     said = f"{export.words}: {count:,} actions {at}."
     if export.matching > MAX_ACTIONS:
         said += f" Cut: an export holds the newest {MAX_ACTIONS:,} and there are more; narrow the filter."
-    if export.cut_short:
-        said += f" Only the newest {reads.SEARCHED:,} were looked through."
+    if export.cut_to is not None:
+        said += f" Only the newest {export.cut_to:,} were looked through."
     return said
 
 

@@ -53,12 +53,15 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ListExport:
-    """A list that is being exported: what it covers, and its lines, which are read as they are asked for."""
+    """A list that is being exported: what it covers, and its lines, which are read as they are asked for.
+
+    `cut_to`: only so many of the newest were looked through, of more.
+    """
 
     words: str
     began_at: datetime
     matching: int
-    cut_short: bool
+    cut_to: int | None
     lines: Iterator[str]
 
 
@@ -74,12 +77,12 @@ def export_letters(*, filters: LetterFilter, form: Form, user: Any, now: datetim
     until = filters.times(now)[1]
     frozen = filters if until is not None and until <= now else replace(filters, until=now.isoformat())
     matching = letters.count(frozen, MAX_LETTERS, now=now)
-    cut_short = letters.is_cut_short(frozen, now)
+    cut_to = letters.searched(frozen) if letters.is_cut_short(frozen, now) else None
     words = mask_text(filters.words())
     audit.record(actor=by, action="export", after={"form": str(form), "filter": words, "letters": matching})
     limit = MAX_LISTED_PAYLOAD if form is Form.JSON_LINES else None
     chunks = reads.chunks(frozen, MAX_LETTERS, now=now, subjects=MAX_SUBJECTS, payload_limit=limit)
-    export = ListExport(words=words, began_at=now, matching=matching, cut_short=cut_short, lines=iter(()))
+    export = ListExport(words=words, began_at=now, matching=matching, cut_to=cut_to, lines=iter(()))
     return replace(export, lines=_WRITERS[form](export, chunks))
 
 
@@ -155,8 +158,8 @@ def _ending(export: ListExport, count: int) -> str:
     said = f"{export.words}: {count:,} letters {at}."
     if export.matching > MAX_LETTERS:
         said += f" Cut: an export holds the newest {MAX_LETTERS:,} and there are more; narrow the filter."
-    if export.cut_short:
-        said += f" Only the newest {letters.SEARCHED:,} were looked through."
+    if export.cut_to is not None:
+        said += f" Only the newest {export.cut_to:,} were looked through."
     return said
 
 

@@ -15,6 +15,8 @@ class Migration(migrations.Migration):
             'letters_v1',
             folder=HERE,
             reverse="""
+                DROP STATISTICS wh_dead_letters_owner_prefix;
+                DROP STATISTICS wh_dead_letters_type_prefix;
                 DROP TRIGGER operator_actions_append_only ON operator_actions;
                 DROP FUNCTION operator_actions_append_only();
                 DROP FUNCTION dead_letter_subject_key(text, text);

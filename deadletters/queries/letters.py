@@ -30,8 +30,10 @@ from deadletters.words.errors import BadFilter, NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
 
 COUNT_CAP = 10_000
-SEARCHED = 50_000
+SEARCHED = 20_000
 """How many of the newest letters are looked through for what no index finds: a text, a cause, a build and the like."""
+SEARCHED_OF_SOME = 5_000
+"""How many of the newest that another index yields: they lie far apart, and each is read for itself."""
 
 MAX_FINGERPRINTS = 50
 """How many fingerprints of one group are read."""
@@ -39,6 +41,7 @@ MAX_FINGERPRINTS = 50
 NEAR = 1_000
 """How many letters on each side of one are looked through for its neighbours in a list that no index finds."""
 
+ORDER_FIELDS = ("dead_lettered_at", "dead_letter_id")
 ORDER = ("-dead_lettered_at", "-dead_letter_id")
 
 MAX_SURVIVORS = 10
@@ -95,14 +98,15 @@ class Total:
 
 def page(filters: LetterFilter, *, now: datetime) -> Page:
     """Return the page of the list that the filter names, newest first."""
-    letters = _newest([_after(part, filters.after) for part in _matching(filters, now)], filters.size + 1)
+    parts = _parts(filters, now)
+    letters = _newest([_after(part.letters, filters.after) for part in parts], filters.size + 1)
     shown = letters[: filters.size]
     return Page(
         rows=_with_subjects(shown),
         next=_cursor(shown[-1]) if len(letters) > filters.size else None,
         newest=_cursor(shown[0]) if shown else None,
-        cut_short=is_cut_short(filters, now),
-        searched=_searched(filters),
+        cut_short=any(part.is_cut for part in parts),
+        searched=searched(filters),
     )
 
 
@@ -147,7 +151,7 @@ def place_of(row: Row) -> Cursor:
 def count_newer(filters: LetterFilter, seen: Cursor | None, *, now: datetime) -> int:
     """Return how many matching letters died after the newest one on the page, at most COUNT_CAP + 1."""
     newer = Q() if seen is None else _newer_than(seen)
-    return _count([_looked_through(part.filter(newer), filters) for part in _indexed(filters, now)])
+    return _count([_looked_through(part.filter(newer), filters).letters for part in _indexed(filters, now)])
 
 
 def sides(
@@ -165,7 +169,7 @@ def sides(
 
 
 def _near(letters: QuerySet[DeadLetter], filters: LetterFilter, order: Sequence[str]) -> QuerySet[DeadLetter]:
-    if filters.exact_id is not None or not (_unindexed(filters) or filters.q or filters.payload):
+    if not _is_looked_through(filters):
         return _filtered(letters, filters).order_by(*order)
     near = letters.order_by(*order).values("dead_letter_id")[: payloads.SEARCHED if filters.payload else NEAR]
     return _filtered(DeadLetter.objects.filter(dead_letter_id__in=near), filters).order_by(*order)
@@ -240,6 +244,18 @@ def any_letter_exists() -> bool:
 
 def _matching(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLetter]]:
     """Return the matching letters in parts that do not overlap, each of which an index yields in order."""
+    return [part.letters for part in _parts(filters, now)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Letters that match; `is_cut`: older ones were not looked through."""
+
+    letters: QuerySet[DeadLetter]
+    is_cut: bool
+
+
+def _parts(filters: LetterFilter, now: datetime) -> Sequence[_Part]:
     return [_looked_through(part, filters) for part in _indexed(filters, now)]
 
 
@@ -263,12 +279,25 @@ def _count(parts: Sequence[QuerySet[DeadLetter]], cap: int = COUNT_CAP) -> int:
     return counted
 
 
-def _looked_through(letters: QuerySet[DeadLetter], filters: LetterFilter) -> QuerySet[DeadLetter]:
-    """Look through the newest SEARCHED of the letters for what no index finds; an id is found among all."""
-    if filters.exact_id is not None or not (_unindexed(filters) or filters.q):
-        return _filtered(letters, filters)
-    newest = letters.order_by(*ORDER).values("dead_letter_id")[:SEARCHED]
-    return _filtered(DeadLetter.objects.filter(dead_letter_id__in=newest), filters)
+def _looked_through(letters: QuerySet[DeadLetter], filters: LetterFilter) -> _Part:
+    """Look through the newest SEARCHED of the letters for what no index finds; an id is found among all.
+
+    From the last of them on: then an index yields the newest first, and a page is found without the others.
+    """
+    found = _filtered(letters, filters)
+    if not _is_looked_through(filters):
+        return _Part(letters=found, is_cut=False)
+    last = list(letters.order_by(*ORDER).only(*ORDER_FIELDS)[searched(filters) - 1 : searched(filters) + 1])
+    if len(last) < 2:
+        return _Part(letters=found, is_cut=False)
+    place = _cursor(last[0])
+    newest = Q(dead_letter_id=place.id) | _newer_than(place)
+    return _Part(letters=found.filter(newest, dead_lettered_at__gte=place.at), is_cut=True)
+
+
+def _is_looked_through(filters: LetterFilter) -> bool:
+    """Say whether the filter asks for what no index finds."""
+    return bool(filters.payload) or (filters.exact_id is None and bool(filters.q or _unindexed(filters)))
 
 
 def _filtered(letters: QuerySet[DeadLetter], filters: LetterFilter) -> QuerySet[DeadLetter]:
@@ -353,15 +382,15 @@ def subject_key(kind: str, identity: str) -> UUID:
 
 def is_cut_short(filters: LetterFilter, now: datetime) -> bool:
     """Say whether only the newest letters are looked through, of more."""
-    is_looked_through = filters.q or _unindexed(filters) if filters.exact_id is None else False
-    if not (filters.payload or is_looked_through):
-        return False
-    searched = _searched(filters)
-    return any(part.order_by(*ORDER)[searched : searched + 1].exists() for part in _indexed(filters, now))
+    return any(part.is_cut for part in _parts(filters, now))
 
 
-def _searched(filters: LetterFilter) -> int:
-    return payloads.SEARCHED if filters.payload else SEARCHED
+def searched(filters: LetterFilter) -> int:
+    """Return how many of the newest letters are looked through for what no index finds."""
+    if filters.payload:
+        return payloads.SEARCHED
+    some = (filters.type, filters.reason, filters.status, filters.source, filters.again, filters.owner, filters.subject)
+    return SEARCHED_OF_SOME if any(some) or filters.stream or filters.group or filters.fingerprint else SEARCHED
 
 
 def _after(letters: QuerySet[DeadLetter], cursor: Cursor | None) -> QuerySet[DeadLetter]:

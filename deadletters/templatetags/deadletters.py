@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from django import template
 from django.templatetags.static import static
-from django.urls import reverse
+from django.urls import get_script_prefix, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -313,8 +313,13 @@ def subject_link(kind: str, identity: str) -> SafeString:
     shown = format_html("<span>{}</span> {}", name(kind), name(identity))
     if len(kind) + len(identity) > MAX_LINKED:
         return format_html('<span class="subject">{}</span>', shown)
-    address = f"{reverse('deadletters:subject')}?{subject_query(kind, identity)}"
+    address = f"{_subject_page(get_script_prefix())}?{subject_query(kind, identity)}"
     return format_html('<a class="subject" href="{}">{}</a>', address, shown)
+
+
+@lru_cache(maxsize=8)
+def _subject_page(_prefix: str) -> str:
+    return reverse("deadletters:subject")
 
 
 @register.simple_tag

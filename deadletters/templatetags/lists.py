@@ -1,13 +1,18 @@
 """What a row of the list says of its letter, and the links that narrow or widen the list."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django import template
 from django.template import RequestContext
+from django.urls import get_script_prefix, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from deadletters.models import DeadLetter, Disposition, RecoveryStatus
 from deadletters.templatetags.deadletters import icon
@@ -21,6 +26,7 @@ register = template.Library()
 DIED_OFTEN = 3
 """Deaths from which on a letter is marked in red."""
 
+_NONE = "00000000-0000-0000-0000-000000000000"
 _SOURCE_NAMES = {table: name for name, table in SOURCES.items()}
 _DECIDED = {
     Disposition.RETRY_NOW: "retry now",
@@ -40,18 +46,57 @@ def without(filters: ListFilter, name: str) -> str:
     return filters.query(**{name: ""})
 
 
-@register.simple_tag(takes_context=True)
-def narrowed(context: RequestContext, name: str, value: Any) -> str:
-    """Return the query string of the list that the page shows, or of all letters, with one filter more."""
-    shown = context.get("filters")
-    return (shown if isinstance(shown, LetterFilter) else LetterFilter()).query(**{name: str(value)})
+@dataclass(frozen=True)
+class RowWords:
+    """What all rows of a list have in common, so that a page looks it up once; `within`: as the letters' pages know
+    the list.
+    """
+
+    within: str
+    may_pick: bool
+    may_recover: bool
+    may_triage: bool
+    narrowed: Callable[[str, str], str]
+    pick: str = field(default_factory=lambda: _("Pick"))
+    attempts: str = field(default_factory=lambda: _("Attempts"))
+    recover: str = field(default_factory=lambda: _("Recover"))
+    recover_this: str = field(default_factory=lambda: _("Recover this letter"))
+    more: str = field(default_factory=lambda: _("More for"))
+    no_reason: str = field(default_factory=lambda: _("no reason recorded"))
+    empty_reason: str = field(default_factory=lambda: _("empty reason"))
 
 
 @register.simple_tag(takes_context=True)
-def within(context: RequestContext) -> str:
-    """Return the query string by which a letter knows the list that the page shows; empty where it shows none."""
+def row_words(context: RequestContext) -> RowWords:
+    """Return what the rows of the list have in common that the page shows."""
     shown = context.get("filters")
-    return f"?{urlencode({'in': shown.query()})}" if isinstance(shown, LetterFilter) else ""
+    filters = shown if isinstance(shown, LetterFilter) else LetterFilter()
+    address = reverse("deadletters:letters")
+    may = context["perms"]["deadletters"]
+    return RowWords(
+        within=f"?{urlencode({'in': filters.query()})}" if filters is shown else "",
+        may_pick=bool(context.get("picking")) and (may["recover"] or may["triage"]),
+        may_recover=may["recover"],
+        may_triage=may["triage"],
+        narrowed=cache(lambda name, value: f"{address}?{filters.query(**{name: value})}"),
+    )
+
+
+@register.simple_tag
+def narrowed(words: RowWords, name: str, value: Any) -> str:
+    """Return the address of the list with one filter more."""
+    return words.narrowed(name, str(value))
+
+
+@register.simple_tag
+def letter_address(name: str, letter: DeadLetter) -> str:
+    """Return an address of a letter: looking each of a page's up takes longer than all else in a row."""
+    return _address_of_none(name, get_script_prefix()).replace(_NONE, str(letter.dead_letter_id))
+
+
+@lru_cache(maxsize=64)
+def _address_of_none(name: str, _prefix: str) -> str:
+    return reverse(f"deadletters:{name}", args=[UUID(_NONE)])
 
 
 @register.filter

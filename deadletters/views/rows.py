@@ -99,7 +99,7 @@ def _row(request: HttpRequest, dead_letter_id: UUID, *, status: int = 200, **mor
         "watched": True,
         **more,
     }
-    return render(request, "deadletters/letters/_row.html", context, status=status)
+    return render(request, "deadletters/letters/_one_row.html", context, status=status)
 
 
 def _filters_here(request: HttpRequest) -> LetterFilter:
