@@ -75,11 +75,16 @@ def _addresses() -> Mapping[str, str]:
     listed = {"letters": {}, "letters_deep": {"after": _deep()}, **_filters(letter, group, subject)}
     return {
         **{name: f"{reverse('deadletters:letters')}?{urlencode(values)}" for name, values in listed.items()},
+        "overview": reverse("deadletters:overview"),
         "groups": reverse("deadletters:groups"),
+        "groups_open": f"{reverse('deadletters:groups')}?sort=open",
+        "groups_text": f"{reverse('deadletters:groups')}?q=timeout",
+        "groups_by_type": f"{reverse('deadletters:groups')}?by=type",
         "group": reverse("deadletters:group", args=[group.pk]),
         "subjects": reverse("deadletters:subjects"),
         "subject": f"{reverse('deadletters:subject')}?{urlencode({'type': subject.type, 'id': subject.id})}",
         "letter": reverse("deadletters:letter", args=[letter.pk]),
+        "audit": reverse("deadletters:audit"),
         "runs": reverse("deadletters:runs"),
         "queues": reverse("deadletters:queues"),
     }
