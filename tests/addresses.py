@@ -94,4 +94,5 @@ VALUES: dict[str, Callable[[], Any]] = {
     "pause_id": lambda: pause().pk,
     "form": lambda: "csv",
     "view_id": lambda: view().pk,
+}
 """What a parameter of a URL is given."""
