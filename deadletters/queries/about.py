@@ -15,7 +15,8 @@ from django.db import connection
 
 from deadletters.models import DeadLetter, DeadLetterSubject, OperatorAction
 from deadletters.queries.actions import describe
-from deadletters.queries.letters import LIST_FIELDS, Row, place_of
+from deadletters.queries.letterrows import LIST_FIELDS, Row
+from deadletters.queries.letters import place_of
 from deadletters.queries.timeline import Event, Timeline
 from deadletters.words.filters import Cursor
 from queues.models import Source, Stream

@@ -24,6 +24,7 @@ from django.db.models.functions import Cast, Coalesce, Left
 
 from deadletters.models import DeadLetter, DeadLetterSubject
 from deadletters.queries import letters
+from deadletters.queries.letterrows import Row
 from deadletters.words.errors import NoSuchLetter, StaleChange
 from deadletters.words.filters import LetterFilter
 
@@ -94,7 +95,7 @@ def chunks(
         place, left = replace(place, after=letters.place_of(rows[-1])), left - len(rows)
 
 
-def _exported(rows: Sequence[letters.Row], subjects: int, payload_limit: int | None) -> Sequence[Exported]:
+def _exported(rows: Sequence[Row], subjects: int, payload_limit: int | None) -> Sequence[Exported]:
     ids = [row.letter.dead_letter_id for row in rows]
     has_raw = ExpressionWrapper(Q(envelope_raw__isnull=False), BooleanField())
     read: QuerySet[Any] = DeadLetter.objects.filter(pk__in=ids).annotate(has_exact_bytes=has_raw)
@@ -106,7 +107,7 @@ def _exported(rows: Sequence[letters.Row], subjects: int, payload_limit: int | N
     return [_one(row, found[row.letter.pk], about) for row in rows if row.letter.pk in found]
 
 
-def _one(row: letters.Row, values: dict[str, Any], about: Mapping[UUID, list[tuple[str, str]]]) -> Exported:
+def _one(row: Row, values: dict[str, Any], about: Mapping[UUID, list[tuple[str, str]]]) -> Exported:
     shown = about.get(row.letter.dead_letter_id, [])
     return Exported(
         payload=values.pop("payload", None),

@@ -6,12 +6,11 @@ Lists never select bodies or whole error texts.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import connection
-from django.db.models import Count, F, OuterRef, Q, QuerySet, TextField, Window
+from django.db.models import Count, OuterRef, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Left
 
@@ -26,6 +25,7 @@ from deadletters.models import (
 )
 from deadletters.models.letters import OWNER_PREFIX, TYPE_PREFIX
 from deadletters.queries import payloads, totals
+from deadletters.queries.letterrows import LIST_FIELDS, Row, with_subjects
 from deadletters.words.errors import BadFilter, NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
 
@@ -46,35 +46,6 @@ ORDER = ("-dead_lettered_at", "-dead_letter_id")
 
 MAX_SURVIVORS = 10
 """How many letters that took another's place are followed."""
-
-LIST_FIELDS = (
-    "dead_letter_id",
-    "dead_lettered_at",
-    "source_table",
-    "message_type",
-    "failure_reason",
-    "cause",
-    "error_line",
-    "attempts_when_dlq",
-    "deaths",
-    "recovery_status",
-    "operator_disposition",
-    "held_by_group",
-    "owner",
-    "destination",
-    "perspective_name",
-    "edited_version",
-    "row_version",
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One row of the list with its first subject."""
-
-    letter: DeadLetter
-    subject: DeadLetterSubject | None
-    more_subjects: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +73,7 @@ def page(filters: LetterFilter, *, now: datetime) -> Page:
     letters = _newest([_after(part.letters, filters.after) for part in parts], filters.size + 1)
     shown = letters[: filters.size]
     return Page(
-        rows=_with_subjects(shown),
+        rows=with_subjects(shown),
         next=_cursor(shown[-1]) if len(letters) > filters.size else None,
         newest=_cursor(shown[0]) if shown else None,
         cut_short=any(part.is_cut for part in parts),
@@ -123,7 +94,7 @@ def total(filters: LetterFilter, *, now: datetime, exactly: bool = False) -> Tot
 
 def newest(filters: LetterFilter, limit: int, *, now: datetime) -> Sequence[Row]:
     """Return the newest matching letters after the filter's place, without counting the others."""
-    return _with_subjects(_newest([_after(part, filters.after) for part in _matching(filters, now)], limit))
+    return with_subjects(_newest([_after(part, filters.after) for part in _matching(filters, now)], limit))
 
 
 def count(filters: LetterFilter, cap: int, *, now: datetime) -> int:
@@ -266,7 +237,7 @@ def _newest(parts: Sequence[QuerySet[DeadLetter]], limit: int) -> Sequence[DeadL
 
 def row_of(dead_letter_id: UUID) -> Row:
     """Return one letter as the list shows it; raises NoSuchLetter."""
-    found = _with_subjects(list(DeadLetter.objects.filter(pk=dead_letter_id, superseded_by=None).only(*LIST_FIELDS)))
+    found = with_subjects(list(DeadLetter.objects.filter(pk=dead_letter_id, superseded_by=None).only(*LIST_FIELDS)))
     if not found:
         raise NoSuchLetter(str(dead_letter_id))
     return found[0]
@@ -406,15 +377,3 @@ def _newer_than(cursor: Cursor) -> Q:
 
 def _cursor(letter: DeadLetter) -> Cursor:
     return Cursor(at=letter.dead_lettered_at, id=letter.dead_letter_id)
-
-
-def _with_subjects(letters: Sequence[DeadLetter]) -> Sequence[Row]:
-    about = DeadLetterSubject.objects.filter(dead_letter__in=[letter.dead_letter_id for letter in letters])
-    counted = about.annotate(n=Window(Count("position"), partition_by=F("dead_letter")))
-    firsts = counted.order_by("dead_letter", "position").distinct("dead_letter")
-    first = {subject.dead_letter_id: subject for subject in firsts}
-    return [_row(letter, first.get(letter.dead_letter_id)) for letter in letters]
-
-
-def _row(letter: DeadLetter, subject: Any) -> Row:
-    return Row(letter=letter, subject=subject, more_subjects=subject.n - 1 if subject else 0)

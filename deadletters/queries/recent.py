@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from deadletters.models import DeadLetter, DeadLetterSubject
-from deadletters.queries.letters import LIST_FIELDS, Row
+from deadletters.queries.letterrows import LIST_FIELDS, Row
 
 SAMPLE = 200
 """How many of a group's newest letters are looked at."""
