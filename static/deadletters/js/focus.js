@@ -31,7 +31,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   before = from !== document.body && target?.contains(from) ? { id: target.id, was: describe(from) } : null;
 });
 
-document.addEventListener("htmx:afterSettle", () => {
+document.addEventListener("htmx:afterSwap", () => {
   if (!before || document.activeElement !== document.body) return;
   const region = document.getElementById(before.id);
   const next = region && (find(region, before.was) ?? region);
