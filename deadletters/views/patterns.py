@@ -1,7 +1,8 @@
 """Every component in every state on one page, for those who build pages; only with DEBUG."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from uuid import uuid4
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -9,10 +10,20 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from deadletters.models import FailureGroup, GroupState, RecoveryRun, RecoveryStatus, RunState
+from deadletters.models import (
+    DeadLetter,
+    DeadLetterSubject,
+    FailureGroup,
+    GroupState,
+    RecoveryRun,
+    RecoveryStatus,
+    RunState,
+)
 from deadletters.queries import trends
+from deadletters.queries.letterrows import Row
+from deadletters.views.regions import Region, Trouble
 from deadletters.words.charts import Bars, Bucket, Mark, bars
-from deadletters.words.filters import ITEM_STATES, LIVE_STATES
+from deadletters.words.filters import ITEM_STATES, LIVE_STATES, LetterFilter
 
 
 @require_safe
@@ -35,8 +46,30 @@ def patterns(request: HttpRequest) -> HttpResponse:
         "span": span,
         "spans": tuple(trends.SPANS.values()),
         "now": now,
+        "filters": LetterFilter(status="open", type="shop.PlaceOrder"),
+        "rows": [_row(status, place, now) for place, status in enumerate(RecoveryStatus.values)],
+        "regions": [Region(name="sources", value=None, trouble=trouble) for trouble in Trouble],
     }
     return render(request, "deadletters/patterns.html", context)
+
+
+def _row(status: int, place: int, now: datetime) -> Row:
+    letter = DeadLetter(
+        dead_letter_id=uuid4(),
+        recovery_status=status,
+        message_type="shop.PlaceOrder",
+        error_line=("ValueError: order 42 has no lines", None, "")[place % 3],
+        failure_reason=99,
+        source_table="wh_outbox",
+        destination="warehouse",
+        attempts_when_dlq=10,
+        deaths=1 + place,
+        operator_disposition=2 * (place % 2),
+        owner=("olga", None)[place % 2],
+        dead_lettered_at=now - timedelta(hours=30**place),
+        row_version=1,
+    )
+    return Row(letter=letter, subject=DeadLetterSubject(type="order", id=str(40 + place)), more_subjects=place)
 
 
 def _chart(span: trends.Span, hours: Sequence[int], now: datetime) -> Bars:
