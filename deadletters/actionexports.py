@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from deadletters.exports import Form, ListExport, csv_cell, csv_rows
+from deadletters.exports import Form, ListExport, csv_cell, csv_rows, ending
 from deadletters.queries import audit as reads
 from deadletters.queries.actions import describe
 from deadletters.queries.audit import Row
@@ -66,14 +66,7 @@ _WRITERS: Mapping[Form, Callable[[ListExport, Iterator[Sequence[Row]]], Iterator
 
 
 def _ending(export: ListExport, count: int) -> str:
-    """Say what the export covers; a file without this as its last line broke off."""
-    at = f"as of {export.began_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    said = f"{export.words}: {count:,} actions {at}."
-    if export.matching > MAX_ACTIONS:
-        said += f" Cut: an export holds the newest {MAX_ACTIONS:,} and there are more; narrow the filter."
-    if export.cut_to is not None:
-        said += f" Only the newest {export.cut_to:,} were looked through."
-    return said
+    return ending(export, count, noun="actions", most=MAX_ACTIONS)
 
 
 def _columns(row: Row) -> dict[str, Any]:

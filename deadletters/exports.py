@@ -152,15 +152,19 @@ _WRITERS: Mapping[Form, Callable[[ListExport, Iterator[Sequence[Exported]]], Ite
 }
 
 
-def _ending(export: ListExport, count: int) -> str:
-    """Say what the export covers; a file without this as its last line broke off."""
+def ending(export: ListExport, count: int, *, noun: str, most: int) -> str:
+    """Say what the export covers, which holds at most so many; a file without this as its last line broke off."""
     at = f"as of {export.began_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    said = f"{export.words}: {count:,} letters {at}."
-    if export.matching > MAX_LETTERS:
-        said += f" Cut: an export holds the newest {MAX_LETTERS:,} and there are more; narrow the filter."
+    said = f"{export.words}: {count:,} {noun} {at}."
+    if export.matching > most:
+        said += f" Cut: an export holds the newest {most:,} and there are more; narrow the filter."
     if export.cut_to is not None:
         said += f" Only the newest {export.cut_to:,} were looked through."
     return said
+
+
+def _ending(export: ListExport, count: int) -> str:
+    return ending(export, count, noun="letters", most=MAX_LETTERS)
 
 
 def _columns(one: Exported) -> dict[str, Any]:
