@@ -78,7 +78,8 @@ def is_held(group: FailureGroup) -> bool:
 @register.simple_tag
 def bars_of(row: Row, now: datetime) -> SparkBars:
     """Draw a group's deaths of the last hours by build, the present hour last."""
-    named = [{name(build) or "–": n for build, n in counts.items()} for counts in row.hours]
+    names = {build: name(build) or "–" for build in {build for counts in row.hours for build in counts}}
+    named = [{names[build]: n for build, n in counts.items()} for counts in row.hours]
     this_hour = now.replace(minute=0, second=0, microsecond=0)
     return sparkbars(named, width=96, height=26, ends_at=this_hour)
 

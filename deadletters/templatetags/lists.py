@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django import template
 from django.template import RequestContext
-from django.urls import get_script_prefix, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -26,7 +25,6 @@ register = template.Library()
 DIED_OFTEN = 3
 """Deaths from which on a letter is marked in red."""
 
-_NONE = "00000000-0000-0000-0000-000000000000"
 _SOURCE_NAMES = {table: name for name, table in SOURCES.items()}
 _DECIDED = {
     Disposition.RETRY_NOW: "retry now",
@@ -86,17 +84,6 @@ def row_words(context: RequestContext) -> RowWords:
 def narrowed(words: RowWords, name: str, value: Any) -> str:
     """Return the address of the list with one filter more."""
     return words.narrowed(name, str(value))
-
-
-@register.simple_tag
-def letter_address(name: str, letter: DeadLetter) -> str:
-    """Return an address of a letter: looking each of a page's up takes longer than all else in a row."""
-    return _address_of_none(name, get_script_prefix()).replace(_NONE, str(letter.dead_letter_id))
-
-
-@lru_cache(maxsize=64)
-def _address_of_none(name: str, _prefix: str) -> str:
-    return reverse(f"deadletters:{name}", args=[UUID(_NONE)])
 
 
 @register.filter
