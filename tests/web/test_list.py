@@ -268,6 +268,13 @@ def test_a_text_is_looked_for_in_the_newest_only_and_the_page_says_so(page, monk
     assert "in the newest 2" not in page.get("/letters/", {"q": "needle", "until": "2026-01-15T12:30"}).content.decode()
 
 
+def test_of_letters_that_died_at_once_no_more_are_looked_through(page, monkeypatch):
+    monkeypatch.setattr(letters, "SEARCHED", 2)
+    for _ in range(4):
+        a_letter(error="needle", dead_lettered_at=NOON)
+    assert len(page.get("/letters/", {"q": "needle"}).context["page"].rows) == 2
+
+
 def test_counts_are_capped(page, monkeypatch):
     monkeypatch.setattr(letters, "COUNT_CAP", 2)
     for _ in range(26):
