@@ -5,7 +5,7 @@ Lists never select bodies or whole error texts.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -41,8 +41,12 @@ MAX_FINGERPRINTS = 50
 NEAR = 1_000
 """How many letters on each side of one are looked through for its neighbours in a list that no index finds."""
 
+_LAST_ID = UUID(int=2**128 - 1)
 ORDER_FIELDS = ("dead_lettered_at", "dead_letter_id")
 ORDER = ("-dead_lettered_at", "-dead_letter_id")
+
+AHEAD = timedelta(minutes=1)
+"""How far the clocks of those that write letters may be ahead; what died later than that is never news."""
 
 MAX_SURVIVORS = 10
 """How many letters that took another's place are followed."""
@@ -75,7 +79,7 @@ def page(filters: LetterFilter, *, now: datetime) -> Page:
     return Page(
         rows=with_subjects(shown),
         next=_cursor(shown[-1]) if len(letters) > filters.size else None,
-        newest=_cursor(shown[0]) if shown else None,
+        newest=_newest_place(shown, now) if shown else None,
         cut_short=any(part.is_cut for part in parts),
         searched=searched(filters),
     )
@@ -119,9 +123,17 @@ def place_of(row: Row) -> Cursor:
     return _cursor(row.letter)
 
 
+def _newest_place(shown: Sequence[DeadLetter], now: datetime) -> Cursor:
+    """Return the place after which letters are news: letters of the future stay above it and hide none."""
+    past = next((letter for letter in shown if letter.dead_lettered_at <= now + AHEAD), None)
+    return Cursor(at=now, id=_LAST_ID) if past is None else _cursor(past)
+
+
 def count_newer(filters: LetterFilter, seen: Cursor | None, *, now: datetime) -> int:
     """Return how many matching letters died after the newest one on the page, at most COUNT_CAP + 1."""
-    newer = Q() if seen is None else _newer_than(seen)
+    newer = Q(dead_lettered_at__lte=now + AHEAD)
+    if seen is not None:
+        newer &= _newer_than(seen)
     return _count([_looked_through(part.filter(newer), filters).letters for part in _indexed(filters, now)])
 
 

@@ -63,14 +63,18 @@ _STEPS = ((60, "s", 1), (3600, "min", 60), (86400, "h", 3600), (86400 * 60, "d",
 
 @register.filter
 def ago(moment: datetime, now: datetime) -> str:
-    """Return how long ago, in the largest fitting unit."""
+    """Return how long ago, in the largest fitting unit; how far ahead for what is more than a minute off."""
     seconds = int((now - moment).total_seconds())
-    if seconds < 1:
-        return "now"
+    if seconds < -60:
+        return f"in {_span(-seconds)}"
+    return f"{_span(seconds)} ago" if seconds > 0 else "now"
+
+
+def _span(seconds: int) -> str:
     for below, unit, size in _STEPS:
         if seconds < below:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds // 86400:,} d ago"
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86400:,} d"
 
 
 @register.simple_tag

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext, override_settings
+from django.utils import timezone
 
 from deadletters.models import RecoveryStatus
 from deadletters.queries import letters
@@ -431,6 +432,19 @@ def test_newer_letters_are_counted_and_offered_while_the_rows_stay(page):
     assert "newer dead letters" in content
     newest = page.get("/letters/").context["page"].newest
     assert page.get("/letters/newer", {"after": str(newest)}, headers=HTMX).content.strip() == b""
+
+
+@pytest.mark.parametrize("others", [[], [timedelta(days=-1)]], ids=["alone", "above another"])
+def test_a_letter_of_the_future_is_no_news_and_hides_none(page, others):
+    now = timezone.now()
+    for apart in [timedelta(days=3000), *others]:
+        a_letter(dead_lettered_at=now + apart)
+    after = {"after": str(page.get("/letters/").context["page"].newest)}
+    assert page.get("/letters/newer", after, headers=HTMX).content.strip() == b""
+
+    a_letter(dead_lettered_at=timezone.now())
+    response = page.get("/letters/newer", after, headers=HTMX)
+    assert response.context["count"] == 1
 
 
 def test_newer_ones_are_counted_under_the_same_filter(page):

@@ -8,6 +8,7 @@ from django.utils import timezone
 from deadletters import triage
 from deadletters.models import DeadLetter, Disposition, Note, OperatorAction, RecoveryRun, RecoveryStatus
 from deadletters.triage import many
+from deadletters.words.filters import LetterFilter
 from tests.factories import NOON, a_letter
 
 pytestmark = pytest.mark.django_db
@@ -144,6 +145,26 @@ def test_letters_that_die_after_it_was_asked_are_left_out(page):
 
     assert confirm(page, asked).status_code == 302
     assert DeadLetter.objects.get(pk=late.pk).recovery_status == OPEN
+
+
+@pytest.mark.parametrize(
+    ("until", "ends"), [("", NOON), ("2026-01-01", NOON - timedelta(days=14, hours=12)), ("2999-01-31", NOON)]
+)
+def test_a_frozen_filter_ends_now_or_sooner(until, ends):
+    filters = many.frozen(LetterFilter(until=until), now=NOON)
+
+    assert filters.times(NOON + timedelta(days=9))[1] == ends
+
+
+@pytest.mark.parametrize(("n", "is_typed"), [(100, False), (101, True)])
+def test_a_hundred_letters_are_confirmed_without_their_number_and_more_with_it(page, n, is_typed):
+    for _ in range(n):
+        a_letter()
+    asked = ask(page, scope="matching", filter="status=open")
+
+    assert (f"Type how many letters they are: {n}" in asked.content.decode()) is is_typed
+    assert confirm(page, asked).status_code == (422 if is_typed else 302)
+    assert statuses() == [OPEN if is_typed else HELD] * n
 
 
 def test_above_the_threshold_the_number_is_typed(page, monkeypatch):

@@ -1,6 +1,7 @@
 """What is done to a letter from its row: the row stays, and says what became of it."""
 
 import pytest
+from django.contrib.auth.models import Permission
 
 from deadletters.models import DeadLetter, Disposition, OperatorAction, RecoveryStatus
 from tests.factories import a_letter, a_user
@@ -91,15 +92,23 @@ def test_an_unknown_verb_is_400_and_a_letter_that_is_gone_404(page):
     assert OperatorAction.objects.count() == 0
 
 
-def test_each_verb_needs_its_own_right(signed_in):
-    from django.contrib.auth.models import Permission
-
+@pytest.mark.parametrize(
+    ("right", "verb", "other", "after"),
+    [
+        ("triage", "hold", "recover", RecoveryStatus.HELD),
+        ("recover", "recover", "hold", RecoveryStatus.RECOVERING),
+    ],
+)
+def test_each_verb_needs_its_own_right(signed_in, right, verb, other, after):
     user, letter = a_user("rita", "Viewers"), a_letter()
-    user.user_permissions.add(Permission.objects.get(codename="triage"))
+    user.user_permissions.add(Permission.objects.get(codename=right))
     browser = signed_in(user)
 
-    assert act(browser, letter, "recover").status_code == 403
-    assert act(browser, letter, "hold").status_code == 200
+    assert act(browser, letter, other).status_code == 403
+    assert DeadLetter.objects.get().recovery_status == RecoveryStatus.PENDING
+    assert not OperatorAction.objects.exists()
+    assert act(browser, letter, verb).status_code == 200
+    assert DeadLetter.objects.get().recovery_status == after
 
 
 def test_a_row_offers_what_may_be_done_by_whom(page, signed_in, viewer):

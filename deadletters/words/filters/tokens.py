@@ -114,7 +114,7 @@ def _key(token: Token) -> str:
         raise BadFilter(f"“{name}:” would mean all but these, which no list shows; say what is looked for instead.")
     if name and name not in KEYS:
         raise BadFilter(
-            f"There is no filter “{name}”{_did_you_mean(name)}. A text with a colon goes in quotation marks."
+            f"There is no filter “{name}”{_did_you_mean(name)} A text with a colon goes in quotation marks."
         )
     if name and not token.value.strip():
         raise BadFilter(f"The filter “{name}” has no value; write {name}:value, or a text in quotation marks.")
@@ -122,9 +122,9 @@ def _key(token: Token) -> str:
 
 
 def _did_you_mean(name: str) -> str:
-    """Return a question after the known filter that is written most like a name; empty where none is."""
+    """Return how the sentence ends: with a question after the known filter that is written most like the name."""
     close = get_close_matches(name.lstrip("-"), [*KEYS, *SYNONYMS], n=1, cutoff=0.6)
-    return f"; did you mean “{SYNONYMS.get(close[0], close[0])}”?" if close else ""
+    return f"; did you mean “{SYNONYMS.get(close[0], close[0])}”?" if close else "."
 
 
 def quoted(value: str) -> str:

@@ -11,9 +11,13 @@ const ahead = Date.parse(words.now) - Date.now();
 
 function ago(at) {
   const seconds = Math.floor((Date.now() + ahead - at) / 1000);
-  if (seconds < 1) return words.justNow;
+  if (seconds < -60) return words.coming.replace("%s", span(-seconds));
+  return seconds < 1 ? words.justNow : words.ago.replace("%s", span(seconds));
+}
+
+function span(seconds) {
   const [, size, unit] = UNITS.find(([below]) => seconds < below);
-  return words.ago.replace("%s", `${Math.floor(seconds / size).toLocaleString("en")} ${unit}`);
+  return `${Math.floor(seconds / size).toLocaleString("en")} ${unit}`;
 }
 
 function dress(time) {

@@ -62,7 +62,10 @@ def test_what_is_a_token_and_what_is_text(text, filters):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("stauts:held", "There is no filter “stauts”; did you mean “status”?"),
+        (
+            "stauts:held",
+            "There is no filter “stauts”; did you mean “status”? A text with a colon goes in quotation marks.",
+        ),
         ("sate:held", "There is no filter “sate”; did you mean “status”?"),
         ("host:5432", "There is no filter “host”. A text with a colon goes in quotation marks."),
         ("q:x", "There is no filter “q”."),
