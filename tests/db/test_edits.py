@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from deadletters import triage
 from deadletters.models import DeadLetter, DeadLetterPayload, OperatorAction, RecoveryItem, RecoveryStatus
-from deadletters.queries import letters, timeline
+from deadletters.queries import letters, parts, timeline
 from deadletters.recovery import runs
 from deadletters.recovery.stepping import step_run
 from deadletters.store.recovery import Sent, recover
@@ -513,7 +513,7 @@ def test_both_ids_find_the_letter_and_its_whole_story(picky, lea):
     for wanted in (original, letter.source_id):
         rows = letters.page(LetterFilter(q=str(wanted)), now=timezone.now()).rows
         assert [row.letter.pk for row in rows] == [letter.pk]
-    told = timeline.of(letter, letters.deaths_of(letter), [])
+    told = timeline.of(parts.of(letters.get(letter.pk)).history)
     assert len([event for event in told.events if event.kind == "terminal"]) == 2
 
 

@@ -67,7 +67,9 @@ def test_a_request_wakes_once_after_it_has_committed_everything(client):
 
 
 def test_a_request_that_fails_after_sending_stores_nothing_and_wakes_nobody(client):
-    assert client.get("/fails").status_code == 500
+    answer = client.get("/fails")
+    assert answer.status_code == 500
+    assert "Something went wrong on the server." in answer.content.decode()
 
     assert woken == []
     assert not InboxMessage.objects.exists()

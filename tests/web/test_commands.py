@@ -121,7 +121,8 @@ def test_the_whole_list_is_recovered_only_by_the_word_everything(page):
     assert RecoveryRun.objects.get().frozen_count == 1
 
 
-def test_a_group_is_read_noted_and_recovered_by_its_commands(page):
+@pytest.mark.parametrize("is_menu", [True, False], ids=["in its menu", "among its commands"])
+def test_a_group_is_read_noted_and_recovered_by_its_commands(page, is_menu):
     a_letter(error="KeyError: 'a'", error_fingerprint="a" * 16)
     a_letter(error="ValueError: b", error_fingerprint="b" * 16)
     counting.fold()
@@ -133,7 +134,8 @@ def test_a_group_is_read_noted_and_recovered_by_its_commands(page):
     assert Note.objects.get().group_id == group.pk
     assert run(*the(commands, "triage")).code == 0
     assert FailureGroup.objects.get(pk=group.pk).owner == "…"
-    assert run(*the(commands, "recover"), "--yes").code == 0
+    rest = [words for words in commands if (words[0] == "recover" and "--status=open" in words) == is_menu]
+    assert run(*the(rest, "recover"), "--yes").code == 0
     assert RecoveryRun.objects.get().frozen_count == 1
 
 

@@ -359,7 +359,9 @@ def test_a_group_shows_its_runs_and_what_worked_last_time(page):
     a_run([letter], states=[ItemState.FAILED_AGAIN], group_id=group.pk, state=RunState.STOPPED)
 
     content = text_of(page.get(reverse("deadletters:group", args=[group.pk])))
-    assert f'Last time: <a href="{address("run", worked)}">1 of 1 letter recovered</a>' in content
+    told = content.partition("What worked last time")[2]
+    assert "<b>50 %</b> of 2 letters handled" in told.partition("</ul>")[0]
+    assert f'href="{address("run", worked)}"' in told
     assert "bank up" in content
     assert "Recover the group…" in content
     assert f'name="filter" value="group={group.pk}"' in content
