@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from deadletters.models import FailureGroup, RecoveryRun, RunKind
+from deadletters.recovery.preview import Preview
 from deadletters.templatetags.deadletters import MAX_NAME, group_title, icon, masked
 from deadletters.templatetags.deadletters import name as name_for_people
 from deadletters.words.progress import NAMES, Meter, span_words
@@ -133,3 +134,12 @@ def at_most(typed: str, most: int) -> str:
 def letters_n(number: int) -> str:
     """Say a number of letters."""
     return "1 letter" if number == 1 else f"{number:,} letters"
+
+
+@register.simple_tag
+def sendable(waiting: int, found: Preview | None, include_held: object) -> int:
+    """Return how many of the waiting letters would be sent as they are now; all, where nobody has looked."""
+    unsendable = found.unsendable if isinstance(found, Preview) else None
+    if unsendable is None:
+        return waiting
+    return max(waiting - unsendable.changed - (0 if include_held else unsendable.held), 0)

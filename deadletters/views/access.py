@@ -9,6 +9,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import resolve_url
+from django.urls import Resolver404, resolve
 from django.utils.cache import add_never_cache_headers, patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.http import HttpResponseClientRedirect
@@ -69,4 +70,15 @@ def referring_page(request: HttpRequest, otherwise: str = "deadletters:overview"
     if not url_has_allowed_host_and_scheme(url, {request.get_host()}):
         return resolve_url(otherwise)
     parts = urlsplit(url)
+    if _is_action(parts.path):
+        return resolve_url(otherwise)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def _is_action(path: str) -> bool:
+    """Say whether nobody can come back to an address of ours: the answer to a form stands under the form's own."""
+    try:
+        match = resolve(path)
+    except Resolver404:
+        return False
+    return match.app_name == "deadletters" and match.url_name not in PAGES

@@ -94,7 +94,7 @@ class Progress:
         if self.state == "freezing":
             return "Collecting its letters"
         if self.state == "ready":
-            return f"Waits for its start: {self.waiting:,} would be sent"
+            return f"Waits for its start: {self.waiting:,} to send"
         if self.state == "starting":
             return f"Starts: {self.waiting:,} to send"
         if self.state in ENDED:
@@ -111,7 +111,8 @@ class Progress:
 
     def _wave(self) -> str:
         if self.wave == 0 and self.canary:
-            return f"Canary: {self.answered:,} of {min(self.canary, self.total):,} answered"
+            most = min(self.canary, self.total - self.counts.get("skipped", 0))
+            return f"Canary: {self.answered:,} of {most:,} answered"
         handed = f"{self.total - self.waiting:,} of {self.total:,} done or under way"
         return f"Wave {self.wave:,}: {handed}" if self.canary else handed
 

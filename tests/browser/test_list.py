@@ -206,6 +206,20 @@ def test_a_row_is_picked_on_a_phone_and_by_keyboard(open_page):
     expect(page.locator(".bulk")).to_be_hidden()
 
 
+def test_the_keys_are_for_what_is_picked_not_for_all_that_match(open_page):
+    for _ in range(3):
+        a_letter()
+    page = open_page()
+    sign_in(page, "olga", "/letters/?status=open")
+
+    page.locator("#main").focus()
+    for key in "jxr":
+        page.keyboard.press(key)
+    expect(page.get_by_role("button", name="Recover 1…")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_contain_text("Recover 1 letter")
+
+
 @SCRIPT
 def test_a_view_is_saved_opened_renamed_and_removed(open_page, script):
     a_letter(error="boom")

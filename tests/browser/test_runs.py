@@ -47,7 +47,7 @@ def test_a_group_is_recovered_canary_first_and_every_letter_is_verified(open_pag
     sign_in(page, "olga", f"/groups/{FailureGroup.objects.get().pk}/")
 
     page.get_by_role("button", name="Recover the group…").click()
-    expect(page.locator("#run")).to_contain_text("Waits for its start: 5 would be sent")
+    expect(page.locator("#run")).to_contain_text("Waits for its start: 5 to send")
     expect(page.locator("#preview")).to_contain_text("This fault is happening right now")
     page.get_by_label("First, as a canary").fill("two")
     page.get_by_role("button", name="Recover 5 letters").click()

@@ -116,6 +116,15 @@ def test_a_number_ends_where_counting_does(page, at_noon, monkeypatch):
     assert said["/letters/?status=open&source=inbox"] == "4", "a counter is exact"
 
 
+@pytest.mark.parametrize("number", [-7, 4711, -32768])
+def test_a_reason_that_nobody_named_is_a_line_that_leads_to_its_letters(page, number):
+    a_letter(failure_reason=number)
+
+    assert page.get(OVERVIEW).status_code == 200
+    assert [line.reason for line in value_of(page, "matrix").lines] == [number]
+    assert len(page.get(f"/letters/?reason={number}").context["page"].rows) == 1
+
+
 def test_more_reasons_than_are_shown_are_in_the_sum_and_said(page, monkeypatch):
     monkeypatch.setattr(queries, "MAX_REASONS", 3)
     for reason in range(200, 205):

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from deadletters.models import ItemState, OperatorAction, RecoveryItem, RunKind, RunState
+from deadletters.models import ItemState, OperatorAction, RecoveryItem, RecoveryStatus, RunKind, RunState
 from tests.factories import NOON, a_letter, a_run
 from tests.web.conftest import HTMX
 
@@ -125,6 +125,15 @@ def test_a_run_that_has_collected_its_letters_is_loaded_anew(page):
     assert response.headers["HX-Refresh"] == "true"
 
 
+def test_the_button_says_how_many_would_go_and_who_holds_the_others(page):
+    held = {"status": RecoveryStatus.HELD, "operator_disposition": 2}
+    run = a_run([a_letter(), a_letter(**held), a_letter(**held)])
+
+    content = text_of(page.get(address("run", run)))
+    assert "Recover 1 of 3 letters, 1 first" in content
+    assert "Letters that a person holds, too (2)" in content
+
+
 def test_a_ready_run_shows_what_would_be_sent_and_a_plan_filled_as_usual(page):
     letters = [a_letter(message_type="billing.ChargeCard", error="CardDeclined: no") for _ in range(3)]
     run = a_run([*letters, a_letter()], states=[ItemState.SKIPPED])
@@ -132,7 +141,7 @@ def test_a_ready_run_shows_what_would_be_sent_and_a_plan_filled_as_usual(page):
 
     response = page.get(address("run", run))
     content = text_of(response)
-    assert "Waits for its start: 3 would be sent" in content
+    assert "Waits for its start: 3 to send" in content
     assert "already recovered" in content
     assert "No worker is alive" in content
     assert "CardDeclined: no" in content

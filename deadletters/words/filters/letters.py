@@ -41,7 +41,7 @@ _DECIDED = {
     "hold": "held by a person",
     "give_up": "given up by a person",
 }
-_NUMBER = re.compile(r"[0-9]{1,9}")
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 

@@ -26,7 +26,8 @@ const isThere = (element) => !element.disabled && !element.closest("dialog") && 
 
 function control(key) {
   const all = [...document.querySelectorAll(CONTROLS[key])].filter(isThere);
-  return all.find((element) => element.matches(`[data-key~=${key}]`)) ?? all[0];
+  const forPicked = (element) => picked().length > 0 && element.closest("#pick") !== null;
+  return all.find(forPicked) ?? all.find((element) => element.matches(`[data-key~=${key}]`)) ?? all[0];
 }
 
 const rowControl = (key) => [...(currentRow()?.querySelectorAll(IN_ROW[key]) ?? [])].find(isThere);
@@ -76,7 +77,7 @@ const KEYS = {
   j: { can: () => rows().length || neighbour(1) || neighbour(-1), act: () => step(1) },
   k: { can: () => false, act: () => step(-1) }, // told with j
   Enter: { can: () => rows().length, act: null },
-  x: { can: pickBox, act: () => currentRow()?.querySelector("input.pick")?.click() },
+  x: { can: pickBox, act: () => pickBox()?.click() },
   "?": { can: () => true, act: showHelp },
   Escape: { can: () => true, act: leave },
 };

@@ -44,7 +44,7 @@ def test_one_failure_of_a_hundred_thousand_is_seen() -> None:
     ("progress", "words"),
     [
         (Progress(state="freezing", counts={"waiting": 1200}), "Collecting its letters"),
-        (Progress(state="ready", counts={"waiting": 7, "skipped": 2}), "Waits for its start: 7 would be sent"),
+        (Progress(state="ready", counts={"waiting": 7, "skipped": 2}), "Waits for its start: 7 to send"),
         (
             Progress(state="running", canary=5, counts={"waiting": 9, "sent": 2, "recovered": 3}),
             "Canary: 3 of 5 answered",
