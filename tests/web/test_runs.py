@@ -130,7 +130,7 @@ def test_the_button_says_how_many_would_go_and_who_holds_the_others(page):
     run = a_run([a_letter(), a_letter(**held), a_letter(**held)])
 
     content = text_of(page.get(address("run", run)))
-    assert "Recover 1 of 3 letters, 1 first" in content
+    assert 'Recover 1 of 3 letters, <span data-mirror="canary" data-most="1">1</span> first' in content
     assert "Letters that a person holds, too (2)" in content
 
 
