@@ -123,9 +123,9 @@ class Batch:
         held_back = set(self._waiting_streams)
         with transaction.atomic():
             for item in self._members(waiting, results):
+                taken.append(item)  # also one that waits: should the group run again, it comes before those behind it
                 if item.row.stream_id in held_back:
                     continue
-                taken.append(item)
                 result = self._turn(item, run_atomic)
                 if result is not None:
                     results.append(result)
