@@ -10,5 +10,5 @@ function hideInTime() {
   }
 }
 
-document.addEventListener("htmx:afterSettle", hideInTime);
+document.addEventListener("htmx:afterSwap", hideInTime);
 hideInTime();
