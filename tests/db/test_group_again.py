@@ -10,7 +10,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.mark.parametrize("queue", QUEUES, ids=lambda queue: queue.source)
 def test_what_waited_in_a_group_that_runs_again_is_not_overtaken(queue, configure, monkeypatch, handlers, sql, effects):
-    configure(GROUP_MESSAGES=2, ROUTES={DESTINATION: "inbox"})
+    configure(GROUP_MS=5_000, GROUP_MESSAGES=2, ROUTES={DESTINATION: "inbox"})
     work = working(queue, monkeypatch)
 
     def does(run):
