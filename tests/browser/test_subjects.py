@@ -33,6 +33,7 @@ def test_an_ugly_id_is_found_and_all_about_it_recovered(open_page, script):
     page.get_by_label("Id, or its beginning").fill(UGLY)
     page.get_by_role("button", name="Filter").click()
     expect(page.locator("[data-row]")).to_have_count(2)
+    page.wait_for_load_state("networkidle")
     page.locator("[data-row] a").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"order {UGLY}")
     expect(page.locator("[data-row]")).to_have_count(3)

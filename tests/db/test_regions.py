@@ -98,7 +98,8 @@ def test_a_statement_that_fails_breaks_its_region_only_and_the_log_has_no_data(l
 @pytest.mark.parametrize("read", [lambda: ask("SELECT 1"), asleep], ids=["read", "slow"])
 def test_the_limit_does_not_outlive_the_region(limit, request_of, in_transaction, read):
     """The session is the next client's behind a pool, and in a transaction of the request its rest is not limited."""
-    ask("SELECT set_config('statement_timeout', '7s', false)")
+    jit = ask("SHOW jit")
+    ask("SELECT set_config('statement_timeout', '7s', false) || set_config('jit', 'on', false)")
     try:
 
         def view():
@@ -109,7 +110,7 @@ def test_the_limit_does_not_outlive_the_region(limit, request_of, in_transaction
         assert within == ("7s", "on")
         assert (ask("SHOW statement_timeout"), ask("SHOW jit")) == within
     finally:
-        ask("SELECT set_config('statement_timeout', '0', false)")
+        ask(f"SELECT set_config('statement_timeout', '0', false) || set_config('jit', '{jit}', false)")
 
 
 def test_the_limit_is_in_force_while_the_regions_are_read(limit):
