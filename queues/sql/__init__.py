@@ -10,11 +10,11 @@ from django.db.migrations import RunSQL
 
 HERE = Path(__file__).parent
 
-_PLANNED_EACH_TIME = " SET plan_cache_mode = force_custom_plan"
+_PLANNED_EACH_TIME = " SET plan_cache_mode = force_custom_plan SET enable_seqscan = off SET jit = off"
 """Of functions on the way of every message. A session keeps its plans: one made while a table was empty would read all
 of it once two million rows wait. Statistics may say the same for minutes, so that in these functions no index but the
 right one fits: rows are named by arrays of keys, lanes by whole ranges, and other indexes have conditions that are
-never said here."""
+never said here. No scan of a table is right either, though an index that was once large seems dearer than one."""
 
 _MESSAGES = {
     "id": "message_id",

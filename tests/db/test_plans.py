@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from deadletters.models import DeadLetter, FailureGroup, GroupFingerprint
 from deadletters.queries import letters
@@ -232,6 +232,23 @@ def test_a_move_reads_no_other_letters_though_its_plan_is_of_an_empty_table(agai
     assert move_by_hand(message_id) is not None
 
     assert sql(READ_OF_LETTERS)[0]["read"] - before < 100
+
+
+@pytest.fixture
+def once_full(sql, transactional_db):
+    """Letters of which there were many: the index of their ids is large, and says nothing of how few there are."""
+    sql(FILL_LETTERS.replace("5000", "100000"))
+    sql("DELETE FROM wh_dead_letters")
+    sql("VACUUM ANALYZE wh_dead_letters")
+    with transaction.atomic():
+        sql(FILL_LETTERS)
+        transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["a first death", "a death that re-opens its letter"])
+def test_a_move_reads_no_other_letters_though_there_were_many_once(again, once_full, sql):
+    with transaction.atomic():
+        test_a_move_reads_no_other_letters_though_its_plan_is_of_an_empty_table(again, sql)
 
 
 def send_back(message_id):
