@@ -8,9 +8,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 
-from queues import NewMessage, send_many
+from queues import NewMessage, projects, send, send_many
+from queues.perspectives import subscribe
 from queues.words.handlers import Registry, registry
 from tests.db.sources import DESTINATION, QUEUES, Work, working
 from tests.factories import a_user
@@ -145,8 +147,20 @@ def effects(sql: Callable[..., Any]) -> Iterator[Callable[[], list[str]]]:
 
 
 @pytest.fixture
-def olga(transactional_db: None) -> Any:
-    """A user who may recover."""
+def ann(db: None) -> User:
+    """A user who may recover and triage."""
+    return a_user("ann", "Operators")
+
+
+@pytest.fixture
+def lea(db: None) -> User:
+    """A user who may edit and purge as well."""
+    return a_user("lea", "Leads")
+
+
+@pytest.fixture
+def olga(db: None) -> User:
+    """Another one who may recover and triage."""
     return a_user("olga", "Operators")
 
 
@@ -156,3 +170,34 @@ def shop(handlers: Registry) -> Any:
     from tests.db.runs import Shop
 
     return Shop()
+
+
+@pytest.fixture
+def project(handlers: Registry) -> Callable[..., dict[str, Any]]:
+    """Register a projection that notes what it applies, and raises what it is told to; subscribe it."""
+
+    def register(name: str = "totals", *event_types: str, **options: Any) -> dict[str, Any]:
+        state: dict[str, Any] = {"applied": [], "raises": {}}
+
+        @projects(name, *(event_types or ("test.Happened",)), **options)
+        def apply(message: Any) -> None:
+            send("test.Effect", {"perspective": name, "version": message.meta.version})
+            if message.meta.version in state["raises"]:
+                raise state["raises"][message.meta.version]
+            state["applied"].append(message)
+
+        subscribe()
+        return state
+
+    return register
+
+
+@pytest.fixture
+def all_due(sql: Callable[..., Any]) -> Callable[[], None]:
+    """Make every event due, as if its back-off were over."""
+
+    def due() -> None:
+        sql("UPDATE wh_perspective_events SET scheduled_for = now() - interval '1 second'")
+        sql("UPDATE wh_streams SET due_at = now() - interval '1 second'")
+
+    return due

@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from queues import append_event, handles, projects, publish, send
 from queues.conf import conf
 from queues.drainer import Report
+from queues.models import DeliveryLogEntry
 from queues.perspectives import subscribe
 from queues.store import claims
 from queues.testing import drain
@@ -106,6 +107,11 @@ class Work:
             names = [column.name for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
+    def logged(self) -> list[tuple[int, str]]:
+        """Return attempt and outcome of each event in the log of this source."""
+        entries = DeliveryLogEntry.objects.filter(source=self.source).order_by("id")
+        return list(entries.values_list("attempt", "outcome"))
+
     def claim(self, limit: int = 100, per_stream: int = 50) -> tuple[list[claims.Claimed], claims.Held]:
         """Claim as a drainer of another process does."""
         claims.admit(self.queue, 1000)
@@ -140,6 +146,15 @@ class Work:
     def _execute(self, statement: str, *arguments: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute(statement, arguments)
+
+
+def fails(run: Run) -> None:
+    raise ValueError(f"run {run.number}")
+
+
+def counts(row: dict[str, Any]) -> tuple[int, int, bool]:
+    """Return what a work row was charged and given back, and whether it is a suspect."""
+    return row["attempts"], row["releases"], row["suspect"]
 
 
 # --- in by the front door

@@ -1,30 +1,15 @@
 """How often a message runs and when it dies, whichever source it waits in: one budget for all drainers."""
 
-from datetime import timedelta
-
 import pytest
 
 from deadletters.models import DeadLetter
 from deadletters.store.letters import Store
-from queues import Delay, Subject, Terminal, attribute
+from queues import Subject, Terminal, attribute
 from queues.conf import conf
-from queues.models import DeliveryLogEntry
 from queues.words.outcomes import Cause, FailureReason, OutcomeKind
+from tests.db.sources import fails
 
 pytestmark = pytest.mark.django_db
-
-
-def fails(run):
-    raise ValueError(f"run {run.number}")
-
-
-def logged(work, letter=None):
-    """Return attempt and outcome of each event in the log."""
-    entries = DeliveryLogEntry.objects.filter(source=work.source).order_by("id")
-    return list(entries.values_list("attempt", "outcome"))
-
-
-# --- the cap
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3])
@@ -36,7 +21,7 @@ def test_a4_runs_attempts_and_log_entries_are_the_cap_exactly(work, configure, c
 
     letter = DeadLetter.objects.get()
     assert len(work.runs) == cap
-    assert logged(work) == [(attempt, "failure") for attempt in range(1, cap + 1)]
+    assert work.logged() == [(attempt, "failure") for attempt in range(1, cap + 1)]
     assert (letter.source_table, letter.source_id, letter.attempts_when_dlq) == (work.source, work_id, cap)
     assert letter.error_line == f"ValueError: run {cap}"
     assert (letter.cause, letter.failure_reason) == (Cause.BUDGET_SPENT, FailureReason.MAX_ATTEMPTS_EXCEEDED)
@@ -96,7 +81,7 @@ def test_a4_a_cap_lowered_below_what_is_used_moves_the_row_untried_with_its_last
     letter = DeadLetter.objects.get()
     assert len(work.runs) == 3
     assert (letter.cause, letter.attempts_when_dlq, letter.error_line) == (Cause.BUDGET_SPENT, 3, "ValueError: run 3")
-    assert len(logged(work)) == 3
+    assert len(work.logged()) == 3
 
 
 def test_a4_a_cap_raised_while_a_row_waits_gives_it_the_runs_of_the_new_cap(work, configure):
@@ -172,9 +157,6 @@ def test_the_defaults_are_ten_runs_a_hundred_delays_and_a_tick_of_five_seconds(c
     assert (conf().max_attempts, conf().max_delays) == (None, None)
 
 
-# --- what a dead message is
-
-
 def test_a_message_of_two_failures_is_dead_with_the_second_one_and_all_that_it_was(work, configure):
     """A different reason for each attempt; the letter has the last one, its subjects, and the message as it was."""
 
@@ -209,7 +191,7 @@ def test_terminal_dies_on_its_first_run_with_what_was_attributed_or_nothing(work
     assert (letter["cause"], letter["attempts_when_dlq"]) == ("terminal", 1)
     assert "the card was declined" in letter["error_text"]
     assert (letter["failure_detail"] is None) == (subjects == ())
-    assert logged(work) == [(1, "terminal")]
+    assert work.logged() == [(1, "terminal")]
     assert len(work.runs) == 1
 
 
@@ -247,11 +229,8 @@ def test_a_message_that_succeeds_leaves_no_row_and_no_failure(work):
 
     assert report.counts == {OutcomeKind.SUCCESS: 1}
     assert work.rows() == []
-    assert logged(work) == []
+    assert work.logged() == []
     assert not DeadLetter.objects.exists()
-
-
-# --- a move that fails, and no store
 
 
 def test_a_message_whose_move_fails_is_neither_completed_nor_run_through_and_is_moved_later(
@@ -285,145 +264,4 @@ def test_without_a_store_a_failing_message_stays_and_runs_again(work, configure)
     work.drain_for(3)
 
     assert work.row(work_id) is not None
-    assert not DeadLetter.objects.exists()
-
-
-# --- delays
-
-
-def test_a2_thirty_delays_and_a_failure_are_one_attempt_with_the_first_step_of_back_off(work, configure):
-    def waits_thirty_times(run):
-        if run.number <= 30:
-            raise Delay(timedelta(hours=3))
-        raise ValueError("for real")
-
-    configure(MAX_ATTEMPTS=3)
-    work.does = waits_thirty_times
-    work_id = work.put()
-    work.drain_for(31)
-
-    row = work.row(work_id)
-    assert row["attempts"] - row["delays"] - row["releases"] == 1
-    assert row["delays"] == 30
-    assert 0 < row["waits"] <= 5
-    assert [outcome for _, outcome in logged(work)] == ["delayed"] * 30 + ["failure"]
-
-
-def test_a2_an_endless_delay_dies_at_its_own_cap_with_its_own_text(work):
-    def not_yet(run):
-        raise Delay(60, "the bank is closed")
-
-    work.does = not_yet
-    work.put(max_delays=3)
-    work.drain_for(6)
-
-    letter = DeadLetter.objects.get()
-    assert (letter.cause, letter.attempts_when_dlq, letter.delays_when_dlq) == (Cause.DELAY_CAP, 4, 3)
-    assert "the bank is closed" in letter.error_line
-    assert [outcome for _, outcome in logged(work)] == ["delayed"] * 3 + ["failure"]
-
-
-@pytest.mark.parametrize(("own", "delays"), [(0, 0), (1, 1), (None, 2), (-1, 5)])
-def test_a_delay_cap_of_a_message_unset_none_and_zero_are_three_values(work, configure, own, delays):
-    def not_yet(run):
-        raise Delay(60)
-
-    configure(MAX_DELAYS=2, MAX_ATTEMPTS_OVERRIDE=3)
-    work.does = not_yet
-    work.put(max_delays=own)
-    work.drain_for(5)
-
-    assert [outcome for _, outcome in logged(work)].count("delayed") == delays
-    assert DeadLetter.objects.exists() == (own != -1)
-
-
-def test_a_delay_is_due_by_the_database_clock_after_what_it_asked(work):
-    def later(run):
-        raise Delay(timedelta(hours=3))
-
-    work.does = later
-    work_id = work.put()
-    work.drain()
-
-    row = work.row(work_id)
-    assert timedelta(hours=2, minutes=59).total_seconds() < row["waits"] <= timedelta(hours=3).total_seconds()
-    assert (row["attempts"], row["delays"], row["error"]) == (1, 1, None)
-    assert logged(work) == [(1, "delayed")]
-
-
-@pytest.mark.parametrize("by", [0, -60])
-def test_a_delay_of_nothing_or_less_is_due_at_the_next_poll(work, by):
-    def once(run):
-        if run.number == 1:
-            raise Delay(by)
-
-    work.does = once
-    work.put()
-    work.drain()
-
-    assert len(work.runs) == 2
-    assert work.rows() == []
-
-
-def test_a_delay_between_failures_changes_neither_the_budget_nor_the_back_off(work, configure):
-    def fail_wait_fail(run):
-        if run.number == 2:
-            raise Delay(60)
-        fails(run)
-
-    configure(MAX_ATTEMPTS=3)
-    work.does = fail_wait_fail
-    work_id = work.put()
-    work.drain()
-    assert 2.4 < work.row(work_id)["waits"] <= 5
-    work.drain_for(2)
-    assert 4.9 < work.row(work_id)["waits"] <= 10, "the second failure waits the second step"
-    work.drain_for(2)
-
-    assert len(work.runs) == 4
-    assert (DeadLetter.objects.get().attempts_when_dlq, DeadLetter.objects.get().delays_when_dlq) == (4, 1)
-
-
-def test_a_message_that_waited_once_has_its_whole_budget_of_failures(work, configure):
-    def waits_first(run):
-        if run.number == 1:
-            raise Delay(60)
-        fails(run)
-
-    configure(MAX_ATTEMPTS=3)
-    work.does = waits_first
-    work.put()
-    work.drain_for(6)
-
-    assert len(work.runs) == 4
-    assert DeadLetter.objects.get().error_line == "ValueError: run 4"
-
-
-def test_a_delay_keeps_the_last_real_failure(work):
-    def fail_then_wait(run):
-        if run.number == 1:
-            raise attribute(ValueError("the real one"), Subject("order", "42"))
-        raise Delay(60)
-
-    work.does = fail_then_wait
-    work_id = work.put()
-    work.drain_for(2)
-
-    row = work.row(work_id)
-    assert row["error"].startswith("ValueError: the real one")
-    assert "42" in str(row["failure_detail"])
-
-
-def test_a_delay_wins_over_terminal_in_one_chain(work):
-    def both(run):
-        try:
-            raise Terminal("never")
-        except Terminal as exc:
-            raise Delay(60) from exc
-
-    work.does = both
-    work_id = work.put()
-    work.drain()
-
-    assert work.row(work_id)["delays"] == 1
     assert not DeadLetter.objects.exists()

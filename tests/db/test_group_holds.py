@@ -14,16 +14,11 @@ from deadletters.store.decisions import Decided
 from deadletters.words.errors import BadChange
 from deadletters.words.policies import Decision
 from tests.db.conftest import at_once
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
 pytestmark = pytest.mark.django_db
 
 HOLD, RELEASE = {"operator_disposition": 2}, {"operator_disposition": 0}
-
-
-@pytest.fixture
-def ann(db: None) -> Any:
-    return a_user("ann", "Operators")
 
 
 def a_group_of(*letters: DeadLetter) -> FailureGroup:

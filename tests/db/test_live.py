@@ -30,16 +30,6 @@ def woken(monkeypatch):
 
 
 @pytest.fixture
-def olga(db):
-    from django.apps import apps
-
-    from deadletters.defaults import make_groups
-
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("olga", "Operators")
-
-
-@pytest.fixture
 def ran(handlers):
     """Note the payloads that the handler of the type t.T got."""
     payloads = []

@@ -6,11 +6,9 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.apps import apps
 from django.db import connection, transaction
 
 from deadletters import triage
-from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter
 from deadletters.words.errors import NoSuchMessage
 from queues import handles, send, wakeups
@@ -19,7 +17,6 @@ from queues.store import claims, live
 from queues.testing import drain
 from queues.words.sources import Queue
 from tests.db.conftest import at_once, until_somebody_waits_for_a_lock
-from tests.factories import a_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,12 +26,6 @@ MESSAGES, STREAMS = 60, 4
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch):
     monkeypatch.setattr(wakeups, "send", lambda wakeup: None)
-
-
-@pytest.fixture
-def olga(db):
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("olga", "Operators")
 
 
 @pytest.fixture

@@ -28,16 +28,6 @@ def woken(monkeypatch):
     return sources
 
 
-@pytest.fixture
-def olga(db):
-    from django.apps import apps
-
-    from deadletters.defaults import make_groups
-
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("olga", "Operators")
-
-
 def last_action():
     return OperatorAction.objects.latest("id")
 

@@ -37,11 +37,6 @@ from tests.factories import a_letter, a_user
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def lea(db):
-    return a_user("lea", "Leads")
-
-
 def purge(user, *letters, **named):
     return triage.purge(user=user, dead_letter_ids=[letter.pk for letter in letters], reason="asked to", **named)
 

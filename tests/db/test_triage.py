@@ -35,11 +35,6 @@ GROUP_CHANGES = {
 
 
 @pytest.fixture
-def ann(db):
-    return a_user("ann", "Operators")
-
-
-@pytest.fixture
 def group(db):
     a_letter()
     counting.fold()
