@@ -4,7 +4,6 @@ import json
 
 import pytest
 from django.apps import apps
-from django.urls import reverse
 from playwright.sync_api import expect
 
 from deadletters import triage
@@ -12,6 +11,7 @@ from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, RecoveryStatus
 from tests.browser.conftest import sign_in
 from tests.factories import a_letter, a_user
+from tests.web.reading import address
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -23,10 +23,6 @@ PHONE = {"width": 390, "height": 844}
 def lea():
     make_groups(apps.get_app_config("deadletters"), using="default")
     return a_user("lea", "Leads")
-
-
-def address(name, letter, *more):
-    return reverse(f"deadletters:{name}", args=[letter.pk, *more])
 
 
 @pytest.mark.parametrize("script", [True, False])

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from queues import wakeups
 from tests.factories import a_user
 
 HTMX = {"HX-Request": "true"}
@@ -42,3 +43,11 @@ def signed_in() -> Callable[[User], Client]:
 def page(signed_in, operator) -> Client:
     """An operator's browser."""
     return signed_in(operator)
+
+
+@pytest.fixture
+def woken(monkeypatch) -> list[str]:
+    """Note the sources whose drainers would be woken."""
+    sources: list[str] = []
+    monkeypatch.setattr(wakeups, "wake", sources.append)
+    return sources

@@ -15,6 +15,7 @@ from queues.testing import drain
 from tests.db.conftest import handlers
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
+from tests.web.reading import address
 
 __all__ = ["handlers"]
 
@@ -27,10 +28,6 @@ def woken(monkeypatch):
     sources = []
     monkeypatch.setattr(wakeups, "send", lambda wakeup: sources.extend(wakeup.args))
     return sources
-
-
-def address(name, letter):
-    return reverse(f"deadletters:{name}", args=[letter.pk])
 
 
 def test_recover_puts_the_message_back_and_says_it_is_not_recovered_yet(

@@ -13,6 +13,7 @@ from deadletters.views import edits as views
 from queues.models import InboxMessage
 from queues.words.redaction import MASK
 from tests.factories import a_letter, a_user
+from tests.web.reading import address
 
 pytestmark = pytest.mark.django_db
 
@@ -28,10 +29,6 @@ def lea(db):
 def lead(signed_in, lea):
     """A lead's browser."""
     return signed_in(lea)
-
-
-def address(name, letter, *more):
-    return reverse(f"deadletters:{name}", args=[letter.pk, *more])
 
 
 def form_of(response):

@@ -13,6 +13,7 @@ from deadletters import counting, triage
 from deadletters.models import FailureGroup, Generation, GroupAlias, GroupFingerprint, Note, OperatorAction
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
+from tests.web.reading import address
 
 pytestmark = pytest.mark.django_db
 
@@ -32,10 +33,6 @@ def of(letter):
     """Return the group of a letter."""
     letter.refresh_from_db()
     return FailureGroup.objects.get(fingerprints__fingerprint=letter.error_fingerprint)
-
-
-def address(name, group):
-    return reverse(f"deadletters:{name}", args=[group.pk])
 
 
 def found(page, **parameters):

@@ -23,6 +23,7 @@ from queues import wakeups
 from queues.models import InboxMessage
 from tests.factories import a_letter, a_run
 from tests.web.conftest import HTMX
+from tests.web.reading import address, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -33,10 +34,6 @@ def woken(monkeypatch):
     sent = []
     monkeypatch.setattr(wakeups, "send", lambda wakeup: sent.append(wakeup.task))
     return sent
-
-
-def address(name, run):
-    return reverse(f"deadletters:{name}", args=[run.pk])
 
 
 PREPARE = "/runs/prepare"
@@ -52,10 +49,6 @@ def prepared(page, data):
     run = RecoveryRun.objects.get()
     assert response.headers["Location"] == address("run", run)
     return run
-
-
-def text_of(response):
-    return " ".join(response.content.decode().split())
 
 
 # --- what is recovered

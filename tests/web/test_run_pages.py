@@ -18,19 +18,12 @@ from tests.db.shell import objects
 from tests.db.shell import run as shell
 from tests.factories import NOON, a_letter, a_run
 from tests.web.conftest import HTMX
+from tests.web.reading import address, text_of
 
 pytestmark = pytest.mark.django_db
 
 FORECAST = re.compile(r">about [^<]+ to go<")
 AGAIN, DIFFERENTLY = ItemState.FAILED_AGAIN, ItemState.FAILED_DIFFERENTLY
-
-
-def address(name, run):
-    return reverse(f"deadletters:{name}", args=[run.pk])
-
-
-def text_of(response):
-    return " ".join(response.content.decode().split())
 
 
 def a_group():

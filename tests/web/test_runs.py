@@ -12,9 +12,9 @@ from django.utils import timezone
 from deadletters.models import ItemState, OperatorAction, RecoveryItem, RecoveryStatus, RunKind, RunState
 from tests.factories import NOON, a_letter, a_run
 from tests.web.conftest import HTMX
+from tests.web.reading import address, text_of
 
 pytestmark = pytest.mark.django_db
-
 EVERY_STATE = [
     ItemState.RECOVERED,
     ItemState.FAILED_AGAIN,
@@ -26,20 +26,9 @@ EVERY_STATE = [
 ]
 
 
-def address(name, run):
-    return reverse(f"deadletters:{name}", args=[run.pk])
-
-
-def text_of(response):
-    return " ".join(response.content.decode().split())
-
-
 def a_run_in_every_state(**fields):
     letters = [a_letter(message_type=f"type.Number{n}") for n in range(len(EVERY_STATE))]
     return a_run(letters, states=EVERY_STATE, **fields)
-
-
-# --- the list
 
 
 def test_the_list_says_when_the_schedule_is_suspended(page):
@@ -102,9 +91,6 @@ def test_the_list_costs_the_same_however_many_runs_it_shows(page):
         a_run([a_letter()])
 
     assert cost() == before
-
-
-# --- before the start
 
 
 def test_a_run_that_collects_its_letters_says_so_and_asks_again(page):
@@ -188,9 +174,6 @@ def test_letters_that_came_since_are_offered_and_not_swallowed(page):
     content = text_of(page.get(address("run", run)))
     assert "2 letters that match have died since it was frozen. They are not in it." in content
     assert 'name="filter" value="type=billing.ChargeCard"' in content
-
-
-# --- while it goes on
 
 
 def test_a_running_run_shows_every_state_in_numbers_and_names_what_stays_when_stopped(page):
@@ -341,64 +324,3 @@ def test_a_page_of_many_letters_costs_as_much_as_one_of_few(page):
         return len(queries)
 
     assert cost(few) == cost(many)
-
-
-# --- on other pages
-
-
-def test_a_letter_says_in_which_runs_it_was_and_with_what_verdict(page):
-    letter = a_letter()
-    run = a_run([letter], states=[ItemState.FAILED_AGAIN], scope_words="the night's letters", state=RunState.FINISHED)
-
-    content = text_of(page.get(reverse("deadletters:letter", args=[letter.pk])))
-    assert address("run", run) in content
-    assert "the night&#x27;s letters" in content
-    assert "Failed again" in content
-    assert "It was in none." in text_of(page.get(reverse("deadletters:letter", args=[a_letter().pk])))
-
-
-def test_a_group_shows_its_runs_and_what_worked_last_time(page):
-    from deadletters import counting
-    from deadletters.models import FailureGroup
-
-    letter = a_letter(error="CardDeclined: no funds")
-    counting.fold()
-    group = FailureGroup.objects.get()
-    worked = a_run([letter], states=[ItemState.RECOVERED], group_id=group.pk, state=RunState.FINISHED, reason="bank up")
-    a_run([letter], states=[ItemState.FAILED_AGAIN], group_id=group.pk, state=RunState.STOPPED)
-
-    content = text_of(page.get(reverse("deadletters:group", args=[group.pk])))
-    told = content.partition("What worked last time")[2]
-    assert "<b>50 %</b> of 2 letters handled" in told.partition("</ul>")[0]
-    assert f'href="{address("run", worked)}"' in told
-    assert "bank up" in content
-    assert "Recover the group…" in content
-    assert f'name="filter" value="group={group.pk}"' in content
-    FailureGroup.objects.update(state="fixed", fixed_in_generation="build-9")
-    assert "Recover what build build-9 should fix…" in text_of(page.get(reverse("deadletters:group", args=[group.pk])))
-
-
-def test_lists_offer_a_run_of_what_matches_and_of_what_is_picked(page, signed_in, viewer):
-    letter = a_letter(subjects=[("order", "42")])
-
-    for where, wanted in (
-        ("/letters/?type=shop.PlaceOrder", "type=shop.PlaceOrder"),
-        ("/subject/?type=order&id=42", "subject=order%3A42"),
-    ):
-        content = text_of(page.get(where))
-        assert f'name="filter" value="{wanted}"' in content
-        assert f'name="letter" value="{letter.pk}" form="pick"' in content
-        assert 'name="everything"' not in content
-        offered = text_of(signed_in(viewer).get(where))
-        assert "prepare" not in offered
-        assert 'name="letter"' not in offered
-    assert "Recover everything…" in text_of(page.get("/letters/"))
-
-
-def test_the_admin_leads_to_the_page_of_a_run(signed_in, viewer):
-    viewer.is_staff = True
-    viewer.save()
-    run = a_run([a_letter()])
-
-    content = text_of(signed_in(viewer).get(reverse("admin:deadletters_recoveryrun_change", args=[run.pk])))
-    assert f'href="{address("run", run)}"' in content

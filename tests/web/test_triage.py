@@ -1,18 +1,14 @@
 """What people decide about one letter: hold, release, give up, open again; whose it is, and how long it is quiet."""
 
 import pytest
-from django.urls import reverse
 
 from deadletters import triage
 from deadletters.models import OperatorAction, RecoveryStatus
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
+from tests.web.reading import address
 
 pytestmark = pytest.mark.django_db
-
-
-def address(name, letter):
-    return reverse(f"deadletters:{name}", args=[letter.pk])
 
 
 def decide(page, letter, decision, **headers):

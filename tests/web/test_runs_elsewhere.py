@@ -1,0 +1,68 @@
+"""Recovery runs on the pages of others: the list, a letter, a group and the admin lead to them and offer new ones."""
+
+import pytest
+from django.urls import reverse
+
+from deadletters.models import ItemState, RunState
+from tests.factories import a_letter, a_run
+from tests.web.reading import address, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_letter_says_in_which_runs_it_was_and_with_what_verdict(page):
+    letter = a_letter()
+    run = a_run([letter], states=[ItemState.FAILED_AGAIN], scope_words="the night's letters", state=RunState.FINISHED)
+
+    content = text_of(page.get(reverse("deadletters:letter", args=[letter.pk])))
+    assert address("run", run) in content
+    assert "the night&#x27;s letters" in content
+    assert "Failed again" in content
+    assert "It was in none." in text_of(page.get(reverse("deadletters:letter", args=[a_letter().pk])))
+
+
+def test_a_group_shows_its_runs_and_what_worked_last_time(page):
+    from deadletters import counting
+    from deadletters.models import FailureGroup
+
+    letter = a_letter(error="CardDeclined: no funds")
+    counting.fold()
+    group = FailureGroup.objects.get()
+    worked = a_run([letter], states=[ItemState.RECOVERED], group_id=group.pk, state=RunState.FINISHED, reason="bank up")
+    a_run([letter], states=[ItemState.FAILED_AGAIN], group_id=group.pk, state=RunState.STOPPED)
+
+    content = text_of(page.get(reverse("deadletters:group", args=[group.pk])))
+    told = content.partition("What worked last time")[2]
+    assert "<b>50 %</b> of 2 letters handled" in told.partition("</ul>")[0]
+    assert f'href="{address("run", worked)}"' in told
+    assert "bank up" in content
+    assert "Recover the group…" in content
+    assert f'name="filter" value="group={group.pk}"' in content
+    FailureGroup.objects.update(state="fixed", fixed_in_generation="build-9")
+    assert "Recover what build build-9 should fix…" in text_of(page.get(reverse("deadletters:group", args=[group.pk])))
+
+
+def test_lists_offer_a_run_of_what_matches_and_of_what_is_picked(page, signed_in, viewer):
+    letter = a_letter(subjects=[("order", "42")])
+
+    for where, wanted in (
+        ("/letters/?type=shop.PlaceOrder", "type=shop.PlaceOrder"),
+        ("/subject/?type=order&id=42", "subject=order%3A42"),
+    ):
+        content = text_of(page.get(where))
+        assert f'name="filter" value="{wanted}"' in content
+        assert f'name="letter" value="{letter.pk}" form="pick"' in content
+        assert 'name="everything"' not in content
+        offered = text_of(signed_in(viewer).get(where))
+        assert "prepare" not in offered
+        assert 'name="letter"' not in offered
+    assert "Recover everything…" in text_of(page.get("/letters/"))
+
+
+def test_the_admin_leads_to_the_page_of_a_run(signed_in, viewer):
+    viewer.is_staff = True
+    viewer.save()
+    run = a_run([a_letter()])
+
+    content = text_of(signed_in(viewer).get(reverse("admin:deadletters_recoveryrun_change", args=[run.pk])))
+    assert f'href="{address("run", run)}"' in content
