@@ -11,33 +11,15 @@ from hypothesis import strategies as st
 from queues.words.classifiers import DEFAULT_CLASSIFIERS
 from queues.words.failures import Bounds, Failure, Subject, attribute, attributed, attribution, detail
 from queues.words.outcomes import Delay, Terminal, Verdict, rule
+from tests.raising import Bottomless, Hidden, Mute
 from tests.storable import is_storable, texts_in
 
 # --- exceptions that nobody expects
 
 
-class Mute(Exception):
-    def __str__(self) -> str:
-        raise ZeroDivisionError("no")
-
-    __repr__ = __str__
-
-
-class Bottomless(Exception):
-    def __str__(self) -> str:
-        return str(self)
-
-
 class Wrong(Exception):
     def __str__(self) -> Any:
         return 7
-
-
-class Hidden(Exception):
-    """Raises for every attribute, also for those that Python gives it."""
-
-    def __getattribute__(self, name: str) -> Any:
-        raise RuntimeError(name)
 
 
 class Sly(Exception):

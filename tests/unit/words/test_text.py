@@ -3,12 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.words.text import bounded, bounded_middle, cut, storable, text_of, visible
+from tests.storable import is_storable
 
 ANY_TEXT = st.text("aé💥\x00\x1b\x7f\x9b\r\n\t\ud800\udfff", max_size=30)
-
-
-def is_storable(text: str) -> bool:
-    return "\x00" not in text and text == text.encode("utf-8", "replace").decode("utf-8")
 
 
 @given(ANY_TEXT)
