@@ -30,10 +30,10 @@ def parameters(name: str) -> list[str]:
     return list(names()[name].pattern.regex.groupindex)
 
 
-def address(name: str) -> str:
-    """Return an address of the URL; rows that it names are made where there are none yet."""
-    given = {parameter: VALUES[parameter]() for parameter in parameters(name)}
-    here = reverse(f"deadletters:{name}", kwargs=given)
+def address(name: str, *named: Any) -> str:
+    """Return the address of rows, given as such or by their keys; without any they are made where there are none."""
+    given = [getattr(each, "pk", each) for each in named] or [VALUES[parameter]() for parameter in parameters(name)]
+    here = reverse(f"deadletters:{name}", args=given)
     return here + QUERIES.get(name, "")
 
 

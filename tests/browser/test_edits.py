@@ -9,9 +9,9 @@ from playwright.sync_api import expect
 from deadletters import triage
 from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, RecoveryStatus
+from tests.addresses import address
 from tests.browser.conftest import sign_in
 from tests.factories import a_letter, a_user
-from tests.web.reading import address
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

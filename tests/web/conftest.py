@@ -4,12 +4,18 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import User
+from django.http import HttpResponse
 from django.test import Client
 
 from queues import wakeups
 from tests.factories import a_user
 
 HTMX = {"HX-Request": "true"}
+
+
+def text_of(response: HttpResponse) -> str:
+    """Return the page on one line, with single spaces."""
+    return " ".join(response.content.decode().split())
 
 
 @pytest.fixture

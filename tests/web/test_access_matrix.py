@@ -1,15 +1,16 @@
 """Every URL by every role and method, with htmx and without, as one table and the rights of the groups have it."""
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from deadletters.models import DeadLetter, FailureGroup, Note, OperatorAction, RecoveryItem, RecoveryRun
+from deadletters.models import OperatorAction
 from deadletters.words import access
-from queues.models import InboxMessage, SourcePause
-from tests.access_table import OPEN, TABLE
+from tests.access_table import OPEN, TABLE, Entry
 from tests.addresses import SECRET, address, names
 from tests.factories import a_letter, a_user
+from tests.web.changes import everything
 from tests.web.conftest import HTMX
 
 pytestmark = pytest.mark.django_db
@@ -18,6 +19,12 @@ METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
 ROLES = {"stranger": None, "viewer": "Viewers", "operator": "Operators", "lead": "Leads", "administrator": None}
 PAGE = (b"<!doctype", b"<html")
 REFUSED, NO_METHOD = 403, 405
+REQUESTS = [
+    *((method, headers) for method in METHODS for headers in ({}, HTMX)),
+    ("get", {"X-HTTP-Method-Override": "POST"}),
+]
+FIELDS = "text={}&decision=hold&status=0&reason=x&row_version=1"
+"""What a form would send; in the address, where no action looks for it."""
 
 
 def may(role: str, name: str) -> bool:
@@ -35,18 +42,19 @@ def browser_of(role: str) -> Client:
     return client
 
 
-def everything() -> list[object]:
-    """Return what an action could change."""
-    return [
-        sorted(DeadLetter.objects.values_list("pk", "recovery_status", "row_version")),
-        sorted(FailureGroup.objects.values_list("pk", "row_version")),
-        sorted(RecoveryRun.objects.values_list("pk", "state", "row_version")),
-        *(model.objects.count() for model in (Note, OperatorAction, RecoveryItem, InboxMessage, SourcePause)),
-    ]
-
-
 def is_page(content: bytes) -> bool:
     return content.lstrip()[:20].lower().startswith(PAGE)
+
+
+def with_fields(here: str, entry: Entry) -> str:
+    """Return the address of what a form is sent to, with what the form would send."""
+    return f"{here}?{FIELDS}" if "post" in entry.methods else here
+
+
+def is_for_this_request_only(response: HttpResponse, entry: Entry) -> bool:
+    """Say whether no cache keeps it, and none gives a fragment to who asks for the page."""
+    varies = "HX-Request" in response.headers.get("Vary", "") or entry.kind == "file" or response.status_code != 200
+    return varies and "no-store" in response.headers.get("Cache-Control", "")
 
 
 def test_every_url_has_an_entry_and_every_entry_a_url():
@@ -72,25 +80,26 @@ def test_without_a_session_everything_leads_to_the_sign_in_and_nothing_else(name
 @pytest.mark.parametrize("name", TABLE)
 def test_a_role_reaches_what_it_has_the_right_for_and_changes_nothing_else(role, name):
     here, browser = address(name), browser_of(role)
-    entry, before = TABLE[name], everything()
+    entry, before, written = TABLE[name], everything(), OperatorAction.objects.count()
 
-    for method in METHODS:
-        for headers in ({}, HTMX):
-            if may(role, name) and method == "post" and "post" in entry.methods:
-                continue  # what it does has tests of its own
-            response = getattr(browser, method)(here, headers=headers)
-            content = b"".join(response) if response.streaming else response.content
-            if not may(role, name):
-                assert response.status_code == REFUSED
-                assert SECRET.encode() not in content
-            elif method not in entry.methods:
-                assert response.status_code == NO_METHOD
-            else:
-                assert response.status_code in (200, 302)
-            if headers and (entry.kind != "page" or response.status_code >= 400):
-                assert not is_page(content)
-    if not may(role, name) or entry.kind != "file":  # a download is written down
-        assert everything() == before
+    for method, headers in REQUESTS:
+        if may(role, name) and method == "post" and "post" in entry.methods:
+            continue  # what it does has tests of its own
+        response = getattr(browser, method)(with_fields(here, entry), headers=headers)
+        content = b"".join(response) if response.streaming else response.content
+        if not may(role, name):
+            assert response.status_code == REFUSED
+            assert SECRET.encode() not in content
+        elif method not in entry.methods:
+            assert response.status_code == NO_METHOD
+        else:
+            assert response.status_code in (200, 302)
+            assert is_for_this_request_only(response, entry)
+        if headers == HTMX and (entry.kind != "page" or response.status_code >= 400):
+            assert not is_page(content)
+    assert everything() == before
+    is_download = may(role, name) and entry.kind == "file"
+    assert (OperatorAction.objects.count() > written) == is_download, "only a download is written down"
 
 
 @pytest.mark.parametrize("name", [name for name, entry in TABLE.items() if "post" in entry.methods])
@@ -115,6 +124,7 @@ def test_nobody_acts_with_a_form_of_another_site(name):
         response = browser.post(here, {"text": "x"}, headers=headers)
         assert response.status_code == REFUSED
         assert is_page(response.content) == (headers != HTMX)
+        assert b"out of date" in response.content
     assert everything() == before
 
 

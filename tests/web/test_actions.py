@@ -12,10 +12,10 @@ from deadletters.words.errors import BadNote, NoSuchLetter
 from queues import handles, wakeups
 from queues.models import InboxMessage
 from queues.testing import drain
+from tests.addresses import address
 from tests.db.conftest import handlers
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
-from tests.web.reading import address
 
 __all__ = ["handlers"]
 

@@ -12,8 +12,8 @@ from deadletters.store.recovery import recover
 from deadletters.views import edits as views
 from queues.models import InboxMessage
 from queues.words.redaction import MASK
+from tests.addresses import address
 from tests.factories import a_letter, a_user
-from tests.web.reading import address
 
 pytestmark = pytest.mark.django_db
 

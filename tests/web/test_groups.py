@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from deadletters import counting, triage
 from deadletters.models import FailureGroup, Generation, GroupAlias, GroupFingerprint, Note, OperatorAction
+from tests.addresses import address
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
-from tests.web.reading import address
 
 pytestmark = pytest.mark.django_db
 

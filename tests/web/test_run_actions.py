@@ -21,9 +21,9 @@ from deadletters.recovery import runs as service
 from deadletters.recovery.stepping import step
 from queues import wakeups
 from queues.models import InboxMessage
+from tests.addresses import address
 from tests.factories import a_letter, a_run
-from tests.web.conftest import HTMX
-from tests.web.reading import address, text_of
+from tests.web.conftest import HTMX, text_of
 
 pytestmark = pytest.mark.django_db
 

@@ -14,11 +14,11 @@ from deadletters import counting
 from deadletters.models import DeadLetter, FailureGroup, GroupAlias, ItemState, RunKind, RunState
 from deadletters.queries import runs
 from queues.store import presence
+from tests.addresses import address
 from tests.db.shell import objects
 from tests.db.shell import run as shell
 from tests.factories import NOON, a_letter, a_run
-from tests.web.conftest import HTMX
-from tests.web.reading import address, text_of
+from tests.web.conftest import HTMX, text_of
 
 pytestmark = pytest.mark.django_db
 

@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deadletters.models import ItemState, OperatorAction, RecoveryItem, RecoveryStatus, RunKind, RunState
+from tests.addresses import address
 from tests.factories import NOON, a_letter, a_run
-from tests.web.conftest import HTMX
-from tests.web.reading import address, text_of
+from tests.web.conftest import HTMX, text_of
 
 pytestmark = pytest.mark.django_db
 EVERY_STATE = [

@@ -4,8 +4,9 @@ import pytest
 from django.urls import reverse
 
 from deadletters.models import ItemState, RunState
+from tests.addresses import address
 from tests.factories import a_letter, a_run
-from tests.web.reading import address, text_of
+from tests.web.conftest import text_of
 
 pytestmark = pytest.mark.django_db
 

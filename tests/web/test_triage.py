@@ -4,9 +4,9 @@ import pytest
 
 from deadletters import triage
 from deadletters.models import OperatorAction, RecoveryStatus
+from tests.addresses import address
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
-from tests.web.reading import address
 
 pytestmark = pytest.mark.django_db
 
