@@ -1,6 +1,6 @@
 """The base of admins in which people triage: triage columns are written by the triage service alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -53,10 +53,8 @@ class TriageAdmin(ReadingAdmin):
     triaged: Sequence[str] = ()
     facts: Sequence[tuple[str, Sequence[Any]]] = ()
 
-    def change(
-        self, row: Any, *, user: Any, changes: Mapping[str, object], reason: str, row_version: int
-    ) -> Changed:  # pragma: no cover - each admin calls its own service
-        raise NotImplementedError
+    change: Callable[..., Changed]
+    """The service of each: saves `changes` of `row` by `user` for `reason`, seen at `row_version`."""
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:  # noqa: ARG002 - Django gives them
         return self.has_view_permission(request) and request.user.has_perm(access.TRIAGE)

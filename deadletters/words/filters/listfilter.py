@@ -1,5 +1,6 @@
 """What the filters of all lists have in common."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar, Self
@@ -19,7 +20,7 @@ LENGTHS = {"type": 500, "destination": 500, "perspective": 500, "subject": 1001}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListFilter:
+class ListFilter(ABC):
     """What a list shows. A text that is empty = not filtered by it; values are kept as they were written."""
 
     after: object = None
@@ -48,9 +49,9 @@ class ListFilter:
         return cls(**values, after=cls.cursor(after, values) if after else None, size=int(size))
 
     @classmethod
+    @abstractmethod
     def cursor(cls, text: str, values: Mapping[str, str]) -> object:
         """Read the place after which the page begins, in a list that `values` filter; raises BadFilter."""
-        raise NotImplementedError
 
     def parts(self) -> Iterator[tuple[str, str]]:
         """Yield the filters in force as (name, value), in the order in which they are said."""
