@@ -33,8 +33,6 @@ RECENT = 1_000
 SUGGESTED = 50
 NOTE_CHARACTERS = 120
 MAX_FINGERPRINTS = 50
-SUBJECT_SAMPLE = 200
-"""How many of a group's newest letters are asked what they are about."""
 
 RATE = timedelta(hours=1)
 """Groups in order of their rate are so by the deaths of this hour and of those before it that it reaches into."""

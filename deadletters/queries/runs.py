@@ -19,7 +19,6 @@ from deadletters.words.scopes import Matching, scope_of
 from queues.words.redaction import mask_text
 
 COUNT_CAP = 10_000
-RUNS_OF_LETTER = 20
 MAX_WHYS = 50
 MAX_FAULTS = 10
 FAILED_SAMPLE = 1_000
@@ -175,12 +174,6 @@ def newcomers(run: RecoveryRun) -> int:
         newer = part.filter(~died_again, dead_lettered_at__gt=run.frozen_at).values("pk")
         counted += newer[: COUNT_CAP + 1 - counted].count()
     return counted
-
-
-def runs_of_letter(dead_letter_id: UUID) -> Sequence[RecoveryItem]:
-    """Return a letter's place in the runs that it was in, with the runs, the latest first."""
-    of_letter = RecoveryItem.objects.filter(dead_letter_id=dead_letter_id).select_related("run").defer("run__scope")
-    return list(of_letter.order_by("-run__created_at")[:RUNS_OF_LETTER])
 
 
 def of_group(group_id: UUID) -> Sequence[Row]:

@@ -1,11 +1,9 @@
-"""All that happened to one letter's message, to a group, or around a subject, in one list."""
+"""All that happened to one letter's message, or that people did to a group or a run, in one list."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
-
-from django.db.models import F
 
 from deadletters.models import DeadLetterDeath, OperatorAction, Verdict
 from deadletters.queries.actions import describe
@@ -20,7 +18,7 @@ LIMIT = 100
 class Event:
     """One thing that happened. `kind` picks the icon; `text` may be anything that a failure says.
 
-    `letter`: the dead letter that it happened to, where the list is of several; `run`: the recovery run that did it.
+    `run`: the recovery run that did it.
     """
 
     at: datetime
@@ -28,7 +26,6 @@ class Event:
     title: str
     text: str = ""
     by: str = ""
-    letter: UUID | None = None
     run: UUID | None = None
 
 
@@ -88,17 +85,6 @@ def of_run(run_id: UUID) -> Timeline:
     return Timeline(
         events=[event for action in newest[:LIMIT] for event in _action(action)], is_cut=len(newest) > LIMIT
     )
-
-
-def of_deaths(letter_ids: Sequence[UUID]) -> Timeline:
-    """Return the deaths of letters, the newest first, each with its letter."""
-    shown = DeadLetterDeath.objects.filter(dead_letter__in=letter_ids).defer("failure_detail", "last_reported_error")
-    deaths = list(shown.annotate(type=F("dead_letter__message_type")).order_by("-dead_lettered_at", "-id")[: LIMIT + 1])
-    events = [
-        Event(at=death.dead_lettered_at, kind="death", title=death.type, text=_line(death), letter=death.dead_letter_id)
-        for death in deaths[:LIMIT]
-    ]
-    return Timeline(events=events, is_cut=len(deaths) > LIMIT)
 
 
 def _moment(event: Event) -> tuple[datetime, bool]:

@@ -72,13 +72,6 @@ def of_letter(letter: DeadLetter) -> Sequence[DeadLetterPayload]:
     return list(versions[:SHOWN])
 
 
-def message_ids_of(letter: DeadLetter) -> Sequence[UUID]:
-    """Return the ids that a letter's message has had; several once an edited payload was sent."""
-    if letter.edited_version is None:
-        return [letter.source_id]
-    return [letter.source_id, *letter.payloads.values_list("message_id", flat=True).distinct()]
-
-
 def text_of(dead_letter_id: UUID, version: int) -> str:
     """Return the text of a version; raises NoSuchVersion."""
     body = Cast(Coalesce(KeyTransform("event_data", "envelope"), "envelope"), TextField())

@@ -58,8 +58,6 @@ class Event(StrEnum):
     POLICY_GIVE_UP = "policy_give_up"
 
 
-BY_PERSON = frozenset({Event.RETRY_NOW, Event.HOLD, Event.RELEASE, Event.GIVE_UP, Event.REOPEN})
-
 _HELD_OR_OPEN = (Status.PENDING, Status.HELD)
 _DECIDED_IN_FLIGHT = (Event.RETRY_NOW, Event.HOLD, Event.RELEASE, Event.GIVE_UP)
 

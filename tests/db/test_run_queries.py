@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from deadletters.models import ItemState, RecoveryItem, RunKind, RunState
-from deadletters.queries import runs
+from deadletters.queries import parts, runs
 from deadletters.words.errors import NoSuchRun
 from deadletters.words.filters import Cursor, ItemFilter, RunFilter
 from tests.factories import NOON, a_letter, a_run
@@ -129,8 +129,8 @@ def test_the_runs_of_a_letter_are_known_newest_first():
     letter = a_letter()
     first, second = a_run([letter, a_letter()]), a_run([letter])
 
-    assert [item.run_id for item in runs.runs_of_letter(letter.pk)] == [second.pk, first.pk]
-    assert runs.runs_of_letter(uuid4()) == []
+    assert [item.run_id for item in parts.of(letter).items] == [second.pk, first.pk]
+    assert parts.of(a_letter()).items == []
 
 
 def test_there_is_no_such_run():
@@ -147,7 +147,7 @@ def test_there_is_no_such_run():
         (lambda run: runs.items(run.pk, ItemFilter()), "recovery_items_by_state"),
         (lambda run: runs.items(run.pk, ItemFilter(state="sent")), "recovery_items_by_state"),
         (lambda run: runs.totals(run.pk), "recovery_items_by_state"),
-        (lambda run: runs.runs_of_letter(uuid4()), "recovery_items_once"),
+        (lambda run: parts.of(a_letter()), "recovery_items_once"),
     ],
     ids=["list", "a later page", "of a group", "letters", "of a state", "totals", "of a letter"],
 )

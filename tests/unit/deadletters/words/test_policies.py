@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from deadletters.models import letters
 from deadletters.words.policies import (
     BUILD_LOOK,
-    BY_PERSON,
     DEFAULT_POLICIES,
     LAST_LOOK,
     MAX_COOLDOWN,
@@ -38,6 +37,7 @@ from queues.words.outcomes import Cause, FailureReason
 NOW = datetime(2026, 1, 31, 3, tzinfo=UTC)
 LATER, EARLIER = NOW + timedelta(hours=1), NOW - timedelta(hours=1)
 STATUSES, DISPOSITIONS, EVENTS = st.sampled_from(Status), st.sampled_from(Disposition), st.sampled_from(Event)
+BY_PERSON = frozenset({Event.RETRY_NOW, Event.HOLD, Event.RELEASE, Event.GIVE_UP, Event.REOPEN})
 POLICY = Policy(
     name="p", cause="budget_spent", reason=None, max_recoveries=2, cooldown=timedelta(hours=1), then=AfterBudget.HOLD
 )
