@@ -1,4 +1,4 @@
-"""What all tests share: a quick way back to the database as it was migrated."""
+"""What all tests share: handlers of one test, and a quick way back to the database as it was migrated."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -7,11 +7,20 @@ import pytest
 from django.db import connection
 from django.test import TransactionTestCase
 
+from queues.words.handlers import Registry, registry
+
 _WRITTEN = """
 SELECT relname FROM pg_class
  WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 0
 """
 _SUM = "SELECT '{0}', (SELECT coalesce(sum(hashtextextended(t::text, 0)), 0) FROM {0} t)"
+
+
+@pytest.fixture
+def handlers() -> Iterator[Registry]:
+    """Let a test register handlers that are gone after it."""
+    with registry.scratch() as scratch:
+        yield scratch
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""All that happened to one letter's message, or that people did to a group or a run, in one list."""
+"""All that happened to one letter's message, to a group, or around a subject, in one list."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LIMIT = 100
 class Event:
     """One thing that happened. `kind` picks the icon; `text` may be anything that a failure says.
 
-    `run`: the recovery run that did it.
+    `letter`: the dead letter that it happened to, where the list is of several; `run`: the recovery run that did it.
     """
 
     at: datetime
@@ -26,6 +26,7 @@ class Event:
     title: str
     text: str = ""
     by: str = ""
+    letter: UUID | None = None
     run: UUID | None = None
 
 

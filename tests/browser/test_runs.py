@@ -11,11 +11,10 @@ from deadletters.recovery.stepping import step
 from queues.drainer import drain
 from queues.words.handlers import handles
 from tests.browser.conftest import sign_in
-from tests.db.conftest import handlers, send_numbers
+from tests.db.conftest import send_numbers
 from tests.factories import a_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
-__all__ = ["handlers"]
 
 
 @pytest.fixture(autouse=True)

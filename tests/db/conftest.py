@@ -13,7 +13,7 @@ from django.db import connection
 
 from queues import NewMessage, projects, send, send_many
 from queues.perspectives import subscribe
-from queues.words.handlers import Registry, registry
+from queues.words.handlers import Registry
 from tests.db.sources import DESTINATION, QUEUES, Work, working
 from tests.factories import a_user
 
@@ -63,13 +63,6 @@ def move_by_hand(source_id: UUID, *, source: str = "wh_inbox", error: str | None
 def send_numbers(count: int, stream: str | None = None) -> None:
     """Send messages of the type test.N whose payloads count from 0."""
     send_many([NewMessage(type="test.N", payload=n, stream=stream) for n in range(count)])
-
-
-@pytest.fixture
-def handlers() -> Iterator[Registry]:
-    """Let a test register handlers that are gone after it."""
-    with registry.scratch() as scratch:
-        yield scratch
 
 
 @pytest.fixture

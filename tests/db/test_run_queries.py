@@ -147,9 +147,8 @@ def test_there_is_no_such_run():
         (lambda run: runs.items(run.pk, ItemFilter()), "recovery_items_by_state"),
         (lambda run: runs.items(run.pk, ItemFilter(state="sent")), "recovery_items_by_state"),
         (lambda run: runs.totals(run.pk), "recovery_items_by_state"),
-        (lambda run: parts.of(a_letter()), "recovery_items_once"),
     ],
-    ids=["list", "a later page", "of a group", "letters", "of a state", "totals", "of a letter"],
+    ids=["list", "a later page", "of a group", "letters", "of a state", "totals"],
 )
 def test_reads_use_their_indexes(read, index):
     run = a_run([a_letter() for _ in range(3)])

@@ -13,11 +13,8 @@ from queues import handles, wakeups
 from queues.models import InboxMessage
 from queues.testing import drain
 from tests.addresses import address
-from tests.db.conftest import handlers
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
-
-__all__ = ["handlers"]
 
 pytestmark = pytest.mark.django_db
 

@@ -13,14 +13,12 @@ from deadletters.queries import live
 from deadletters.words.filters import InboxFilter
 from queues.models import Destination, InboxMessage, ServiceInstance, SourcePause, Stream
 from queues.words.sources import STOPPED_UNTIL
-from tests.db.conftest import handlers
 from tests.db.rows import write_row
 from tests.factories import a_letter
 from tests.web.conftest import HTMX
 from tests.web.waiting import WORKER, a_message, address, at, lease
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("woken")]
-__all__ = ["handlers"]
 
 
 def of_each_state():
