@@ -140,6 +140,8 @@ class Migration(migrations.Migration):
                 ('sample_line', models.TextField(null=True)),
                 ('first_seen_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('last_seen_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('letters', models.BigIntegerField(db_default=0, editable=False)),
+                ('open_letters', models.BigIntegerField(db_default=0, editable=False)),
                 ('state', models.TextField(choices=[('new', 'New'), ('ongoing', 'Ongoing'), ('regressed', 'Regressed'), ('held', 'Held'), ('fixed', 'Fixed in a build'), ('resolved', 'Resolved')], db_default='new')),
                 ('state_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('owner', models.TextField(blank=True, null=True)),

@@ -23,7 +23,8 @@ class FailureGroup(models.Model):
     """One fault: a sample of it and the triage by people.
 
     Made by the folder when it meets a fingerprint for the first time, never by a mover: two movers of one new
-    fault would wait for each other. `title` is empty until the folder has read the sample.
+    fault would wait for each other. `title` is empty until the folder has read the sample. `letters` and
+    `open_letters` are what its counts add up to, without the deltas still waiting: lists are put in order by them.
     """
 
     group_id = models.UUIDField(primary_key=True)
@@ -35,6 +36,8 @@ class FailureGroup(models.Model):
     sample_line = models.TextField(null=True)
     first_seen_at = models.DateTimeField(db_default=Now())
     last_seen_at = models.DateTimeField(db_default=Now())
+    letters = models.BigIntegerField(db_default=0, editable=False)
+    open_letters = models.BigIntegerField(db_default=0, editable=False)
 
     state = models.TextField(choices=GroupState, db_default=GroupState.NEW)
     state_at = models.DateTimeField(db_default=Now())

@@ -75,20 +75,17 @@ SELECT NULL, n.* FROM (
 """Of the newest letters of a reason those of each age: the younger ones are among them, so one walk counts all."""
 
 _GROUPS = """
-WITH open AS (
-    SELECT fingerprint, version, sum(n) AS n
-      FROM (SELECT fingerprint, version, n FROM group_counts WHERE recovery_status = 0
-            UNION ALL
-            SELECT fingerprint, version, n FROM group_deltas WHERE recovery_status = 0) c
-     GROUP BY 1, 2 HAVING sum(n) > 0
-), ranked AS (
-    SELECT f.group_id, sum(o.n)::bigint AS open
-      FROM open o JOIN group_fingerprints f ON f.fingerprint = o.fingerprint AND f.version = o.version
-     GROUP BY 1 ORDER BY open DESC, f.group_id LIMIT %s)
+WITH waiting AS (
+    SELECT f.group_id, sum(d.n)::bigint AS n
+      FROM group_deltas d JOIN group_fingerprints f ON f.fingerprint = d.fingerprint AND f.version = d.version
+     WHERE d.recovery_status = 0
+     GROUP BY 1)
 SELECT g.group_id, g.title, g.template, g.place, g.message_type, g.sample_line, g.first_seen_at, g.last_seen_at,
-       g.state, g.state_at, g.owner, g.quiet_until, g.quiet_until_generation, g.quiet_until_count, g.ticket, r.open
-  FROM ranked r JOIN failure_groups g ON g.group_id = r.group_id
- ORDER BY r.open DESC, g.group_id
+       g.state, g.state_at, g.owner, g.quiet_until, g.quiet_until_generation, g.quiet_until_count, g.ticket,
+       g.open_letters + coalesce(w.n, 0) AS open
+  FROM failure_groups g LEFT JOIN waiting w ON w.group_id = g.group_id
+ WHERE g.open_letters + coalesce(w.n, 0) > 0
+ ORDER BY open DESC, g.group_id LIMIT %s
 """
 
 _TRENDS = """

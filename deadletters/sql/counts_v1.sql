@@ -178,23 +178,6 @@ BEGIN
     )
     SELECT jsonb_agg(to_jsonb(s)), sum(s.changes) INTO v_seen, v_eaten FROM seen s;
 
-    UPDATE failure_groups g
-       SET last_seen_at = greatest(g.last_seen_at, s.last), first_seen_at = least(g.first_seen_at, s.first),
-           state = CASE WHEN s.regressed THEN 'regressed' ELSE g.state END,
-           state_at = CASE WHEN s.regressed THEN s.last ELSE g.state_at END,
-           row_version = g.row_version + CASE WHEN s.regressed THEN 1 ELSE 0 END
-      FROM (SELECT f.group_id, min(e.first) AS first, max(e.last) AS last,
-                   bool_or(CASE r.state WHEN 'resolved' THEN e.last > r.state_at
-                                        WHEN 'fixed' THEN (e.deaths_on ->> r.fixed_in_generation)::timestamptz > r.state_at
-                                        ELSE false END) AS regressed
-              FROM jsonb_to_recordset(v_seen) AS e(fingerprint varchar, version smallint, first timestamptz,
-                   last timestamptz, deaths_on jsonb)
-              JOIN group_fingerprints f ON f.fingerprint = e.fingerprint AND f.version = e.version
-              JOIN failure_groups r ON r.group_id = f.group_id
-             WHERE e.last IS NOT NULL
-             GROUP BY f.group_id) s
-     WHERE g.group_id = s.group_id;
-
     WITH unknown AS (
         SELECT gen_random_uuid() AS group_id, e.fingerprint, e.version, e.first, e.last, l.*
           FROM jsonb_to_recordset(v_seen) AS e(fingerprint varchar, version smallint, first timestamptz, last timestamptz)
@@ -213,6 +196,30 @@ BEGIN
           FROM unknown
     )
     INSERT INTO group_fingerprints (fingerprint, version, group_id) SELECT fingerprint, version, group_id FROM unknown;
+
+    UPDATE failure_groups g
+       SET last_seen_at = greatest(g.last_seen_at, s.last), first_seen_at = least(g.first_seen_at, s.first),
+           letters = n.letters, open_letters = n.open,
+           state = CASE WHEN s.regressed THEN 'regressed' ELSE g.state END,
+           state_at = CASE WHEN s.regressed THEN s.last ELSE g.state_at END,
+           row_version = g.row_version + CASE WHEN s.regressed THEN 1 ELSE 0 END
+      FROM (SELECT f.group_id, min(e.first) AS first, max(e.last) AS last,
+                   bool_or(CASE r.state WHEN 'resolved' THEN e.last > r.state_at
+                                        WHEN 'fixed' THEN (e.deaths_on ->> r.fixed_in_generation)::timestamptz > r.state_at
+                                        ELSE false END) AS regressed
+              FROM jsonb_to_recordset(v_seen) AS e(fingerprint varchar, version smallint, first timestamptz,
+                   last timestamptz, deaths_on jsonb)
+              JOIN group_fingerprints f ON f.fingerprint = e.fingerprint AND f.version = e.version
+              JOIN failure_groups r ON r.group_id = f.group_id
+             GROUP BY f.group_id) s
+     CROSS JOIN LATERAL (
+           SELECT coalesce(sum(c.n), 0) AS letters, coalesce(sum(c.n) FILTER (WHERE c.recovery_status = 0), 0) AS open
+             FROM group_fingerprints f
+            CROSS JOIN LATERAL (
+                  SELECT c.n, c.recovery_status FROM group_counts c
+                   WHERE c.fingerprint = f.fingerprint AND c.version = f.version LIMIT 10000) c
+            WHERE f.group_id = s.group_id) n
+     WHERE g.group_id = s.group_id;
     RETURN coalesce(v_eaten, 0);
 END $$;
 

@@ -14,7 +14,7 @@ from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.models import FailureGroup
-from deadletters.queries import groups, tallies, visits
+from deadletters.queries import grouplist, groups, tallies, visits
 from deadletters.store.visits import arrive
 from deadletters.views import grouppage, regions
 from deadletters.views.access import needs, wants_fragment
@@ -54,14 +54,14 @@ def _groups(request: HttpRequest, filters: GroupFilter) -> Mapping[str, Any]:
     """Return the page of the groups and what their filter may be filled with, read in their own time."""
     now, is_page = timezone.now(), not wants_fragment(request)
     seen = arrive(str(request.user.pk)) if is_page else visits.since(request.user)
-    region = regions.load("groups", lambda: groups.page(filters, now=now, seen=seen))
+    region = regions.load("groups", lambda: grouplist.page(filters, now=now, seen=seen))
     page = region.value
     return {
         "region": region,
         "page": page,
         "sorts": tuple(GROUP_SORTS),
         "nothing_ever": page is not None and not page.rows and filters.is_empty and not filters.after,
-        "suggestions": page.suggestions if page else groups.Suggestions(),
+        "suggestions": page.suggestions if page else grouplist.Suggestions(),
     }
 
 

@@ -53,6 +53,20 @@ def assert_exact():
     assert table(SUBJECTS_COUNTED) == table(SUBJECTS_RECOUNTED)
 
 
+def assert_groups_have_their_numbers():
+    """Of letters whose faults have groups; other letters have none to be counted in."""
+    folded = table(
+        "SELECT group_id::text, 'all', letters FROM failure_groups"
+        " UNION ALL SELECT group_id::text, 'open', open_letters FROM failure_groups"
+    )
+    assert folded == table(
+        "SELECT f.group_id::text, k.kind, sum(t.n)"
+        "  FROM group_totals t JOIN group_fingerprints f USING (fingerprint, version)"
+        " CROSS JOIN LATERAL (VALUES ('all', true), ('open', t.recovery_status = 0)) AS k (kind, counts)"
+        " WHERE k.counts GROUP BY 1, 2"
+    )
+
+
 ABOUT_42 = [("order", "42"), ("customer", "ada")]
 
 
@@ -65,6 +79,7 @@ def test_counts_are_exact_before_and_after_folding():
     assert_exact()
     assert counting.fold() > 0
     assert_exact()
+    assert_groups_have_their_numbers()
     assert not GroupDelta.objects.exists()
     assert not SubjectDelta.objects.exists()
 
@@ -97,6 +112,7 @@ def test_any_writer_of_the_tables_keeps_the_counts_exact(change, sql):
     assert_exact()
     counting.fold()
     assert_exact()
+    assert_groups_have_their_numbers()
 
 
 @pytest.mark.django_db

@@ -183,7 +183,7 @@ def test_a_list_that_takes_too_long_says_so_and_the_rest_of_the_page_stays(page,
             cursor.execute("SELECT pg_sleep(30)")
 
     monkeypatch.setattr(regions, "conf", lambda: type("Quick", (), {"region_seconds": 0.05}))
-    monkeypatch.setattr("deadletters.queries.groups.page", slow)
+    monkeypatch.setattr("deadletters.queries.grouplist.page", slow)
     monkeypatch.setattr("deadletters.queries.tallies.tallies", slow)
 
     response = page.get("/groups/", {"q": "x & y", **parameters}, headers=headers)
