@@ -3,7 +3,8 @@
 Lists never select bodies or whole error texts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -26,6 +27,7 @@ from deadletters.models import (
 from deadletters.models.letters import OWNER_PREFIX, TYPE_PREFIX
 from deadletters.queries import payloads, totals
 from deadletters.queries.letterrows import LIST_FIELDS, Row, with_subjects
+from deadletters.queries.totals import Total
 from deadletters.words.errors import BadFilter, NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
 
@@ -41,6 +43,8 @@ MAX_FINGERPRINTS = 50
 NEAR = 1_000
 """How many letters on each side of one are looked through for its neighbours in a list that no index finds."""
 
+_SENDABLE = Q(recovery_status__in=totals.SENDABLE)
+
 _LAST_ID = UUID(int=2**128 - 1)
 ORDER_FIELDS = ("dead_lettered_at", "dead_letter_id")
 ORDER = ("-dead_lettered_at", "-dead_letter_id")
@@ -54,27 +58,29 @@ MAX_SURVIVORS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page of the list. `cut_short`: only the `searched` newest were looked at."""
+    """A page of the list. `cut_short`: only the `searched` newest were looked at.
+
+    `staying`: the letters of it that do not match any more, and stay for one look.
+    """
 
     rows: Sequence[Row]
     next: Cursor | None
     newest: Cursor | None
     cut_short: bool
     searched: int
+    staying: Collection[UUID] = ()
+
+    @property
+    def matching(self) -> Sequence[Row]:
+        return [row for row in self.rows if row.letter.pk not in self.staying]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Total:
-    """How many letters match: `n` at most COUNT_CAP + 1, unless it was counted to the end."""
-
-    n: int
-    is_capped: bool = False
-
-
-def page(filters: LetterFilter, *, now: datetime) -> Page:
-    """Return the page of the list that the filter names, newest first."""
+def page(filters: LetterFilter, *, now: datetime, kept: Collection[UUID] = ()) -> Page:
+    """Return the page of the list that the filter names, newest first; `kept`: letters that stay in their places."""
     parts = _parts(filters, now)
-    letters = _newest([_after(part.letters, filters.after) for part in parts], filters.size + 1)
+    matching = _newest([_after(part.letters, filters.after) for part in parts], filters.size + 1)
+    staying = _staying(kept, matching, filters) if kept else []
+    letters = sorted([*matching, *staying], key=_place, reverse=True)[: filters.size + 1]
     shown = letters[: filters.size]
     return Page(
         rows=with_subjects(shown),
@@ -82,18 +88,39 @@ def page(filters: LetterFilter, *, now: datetime) -> Page:
         newest=_newest_place(shown, now) if shown else None,
         cut_short=any(part.is_cut for part in parts),
         searched=searched(filters),
+        staying={letter.pk for letter in shown} & {letter.pk for letter in staying},
     )
+
+
+def on_page(filters: LetterFilter, dead_letter_ids: Iterable[UUID]) -> Sequence[UUID]:
+    """Return which of these letters would be on the page that the filter names, if they all matched it."""
+    found = DeadLetter.objects.filter(pk__in=list(dead_letter_ids), superseded_by=None)
+    return list(_after(found, filters.after).order_by(*ORDER).values_list("pk", flat=True)[: filters.size])
+
+
+def _staying(kept: Collection[UUID], matching: Iterable[DeadLetter], filters: LetterFilter) -> Sequence[DeadLetter]:
+    """Return the letters that are kept on a page, and that do not match."""
+    others = set(kept) - {letter.pk for letter in matching}
+    found = _after(DeadLetter.objects.filter(pk__in=others, superseded_by=None), filters.after)
+    return list(found.order_by(*ORDER).only(*LIST_FIELDS)[: filters.size + 1])
 
 
 def total(filters: LetterFilter, *, now: datetime, exactly: bool = False) -> Total:
     """Return how many letters match: of a kept count, else of what is counted up to COUNT_CAP, or to the end."""
     known = totals.counted(filters)
     if known is not None:
-        return Total(n=known)
-    if exactly:
-        return Total(n=sum(part.count() for part in _matching(filters, now)))
-    n = count(filters, COUNT_CAP, now=now)
-    return Total(n=n, is_capped=n > COUNT_CAP)
+        return known
+    n, sendable = 0, 0
+    for part in _matching(filters, now):
+        counted = part if exactly else part[: COUNT_CAP + 1 - n]
+        numbers = counted.values("recovery_status").aggregate(n=Count("*"), sendable=Count("*", filter=_SENDABLE))
+        n, sendable = n + numbers["n"], sendable + numbers["sendable"]
+    return Total(n=n, sendable=sendable, is_capped=not exactly and n > COUNT_CAP)
+
+
+def total_of(rows: Iterable[Row]) -> Total:
+    """Return the total of rows that are all that match."""
+    return totals.of_statuses(Counter(row.letter.recovery_status for row in rows))
 
 
 def newest(filters: LetterFilter, limit: int, *, now: datetime) -> Sequence[Row]:
@@ -191,10 +218,11 @@ def briefly(dead_letter_ids: Iterable[UUID]) -> Mapping[UUID, DeadLetter]:
     return DeadLetter.objects.filter(pk__in=list(dead_letter_ids)).only(*columns).in_bulk()
 
 
-def statuses_of(dead_letter_ids: Iterable[UUID]) -> Mapping[int, int]:
-    """Return how many of these letters are in each recovery status."""
-    found = DeadLetter.objects.filter(pk__in=list(dead_letter_ids), superseded_by=None)
-    return dict(found.order_by().values_list("recovery_status").annotate(n=Count("pk")))
+def states_of(dead_letter_ids: Iterable[UUID]) -> Mapping[tuple[int, int], int]:
+    """Return how many of these letters there are by recovery status and disposition."""
+    found = DeadLetter.objects.filter(pk__in=list(dead_letter_ids), superseded_by=None).order_by()
+    counted = found.values_list("recovery_status", "operator_disposition").annotate(n=Count("pk"))
+    return {(status, disposition): n for status, disposition, n in counted}
 
 
 def failure_detail_of(letter: DeadLetter) -> str | None:
@@ -317,7 +345,7 @@ def _indexed(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLett
     since, until = filters.times(now)
     conditions = {
         "recovery_status": STATUSES.get(filters.status),
-        "source_table": SOURCES.get(filters.source),
+        "source_table": filters.source_table,
         "failure_reason": filters.reason_number,
         "stream_id": filters.stream_id,
         "error_fingerprint": filters.fingerprint or None,
@@ -385,6 +413,10 @@ def _after(letters: QuerySet[DeadLetter], cursor: Cursor | None) -> QuerySet[Dea
 
 def _newer_than(cursor: Cursor) -> Q:
     return Q(dead_lettered_at=cursor.at, dead_letter_id__gt=cursor.id) | Q(dead_lettered_at__gt=cursor.at)
+
+
+def _place(letter: DeadLetter) -> tuple[datetime, UUID]:
+    return letter.dead_lettered_at, letter.dead_letter_id
 
 
 def _cursor(letter: DeadLetter) -> Cursor:

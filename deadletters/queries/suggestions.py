@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from django.db import connection
 
 from deadletters.models import DeadLetter, FailureGroup, Generation, SubjectCount
+from deadletters.words.filters import SOURCES
 from queues.models import Destination, PerspectiveSubscription
 from queues.words.redaction import mask_text
 
@@ -83,6 +84,12 @@ def _perspectives() -> Iterable[str | None]:
     return subscribed.values_list("perspective_name", flat=True)[:SAMPLED]
 
 
+def _sources() -> Iterable[str | None]:
+    """Return what other programs call their sources, as the newest letters name them."""
+    newest = DeadLetter.objects.filter(superseded_by=None).order_by(*NEWEST)
+    return (name for name in newest.values_list("source_table", flat=True)[:SAMPLED] if name not in SOURCES.values())
+
+
 def _subject_types() -> Iterable[str | None]:
     most = SubjectCount.objects.filter(recovery_status=0, n__gt=0).order_by("recovery_status", "-n")
     return [f"{kind}:" for kind in most.values_list("type", flat=True)[:SAMPLED]]
@@ -94,5 +101,6 @@ _READS: Mapping[str, Callable[[], Iterable[str | None]]] = {
     "generation": _builds,
     "destination": _destinations,
     "perspective": _perspectives,
+    "source": _sources,
     "subject": _subject_types,
 }

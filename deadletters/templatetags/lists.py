@@ -14,8 +14,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from deadletters.models import DeadLetter, Disposition, RecoveryStatus
+from deadletters.queries.letters import COUNT_CAP
+from deadletters.queries.totals import Total
 from deadletters.templatetags.deadletters import icon
-from deadletters.words.filters import SOURCES, LetterFilter
+from deadletters.words.filters import MAX_TEXT, SOURCES, LetterFilter
 from deadletters.words.filters.letters import OTHER_SOURCES
 from deadletters.words.filters.listfilter import ListFilter
 from deadletters.words.policies import decisions_on
@@ -88,8 +90,9 @@ def narrowed(words: RowWords, name: str, value: Any) -> str:
 
 @register.filter
 def source_key(source: str) -> str:
-    """Return a source table's name as it is filtered by."""
-    return _SOURCE_NAMES.get(source, OTHER_SOURCES)
+    """Return a source table's name as it is filtered by: that of another program by its own, where a filter may be."""
+    is_name = bool(source) and source == source.strip() and len(source) <= MAX_TEXT
+    return _SOURCE_NAMES.get(source, source if is_name else OTHER_SOURCES)
 
 
 @register.simple_tag
@@ -103,6 +106,20 @@ def decided(letter: DeadLetter) -> str:
     if letter.held_by_group is not None:
         return "with its group"
     return "by a person" if letter.recovery_status == RecoveryStatus.HELD else _DECIDED[disposition]
+
+
+@register.filter
+def total_n(total: Total | None) -> str:
+    """Say how many letters match; empty where that was not counted."""
+    if total is None:
+        return ""
+    return f"{COUNT_CAP:,}+" if total.is_capped else f"{total.n:,}"
+
+
+@register.filter
+def sendable_n(total: Total) -> str:
+    """Say how many letters a recovery can send: at least so many, where not all were counted."""
+    return f"{min(total.sendable, COUNT_CAP):,}+" if total.is_capped else f"{total.sendable:,}"
 
 
 @register.filter

@@ -1,6 +1,7 @@
 """Recovery runs in words, chips and meters."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from django import template
@@ -8,6 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
+from django.utils.translation import gettext as _
 
 from deadletters.models import FailureGroup, RecoveryRun, RunKind
 from deadletters.recovery.preview import Preview
@@ -101,7 +103,9 @@ def run_title(run: RecoveryRun, group: FailureGroup | None) -> str:
     if not group or run.group_id is None:
         return visible(cut(words, MAX_NAME))
     title = f"“{_short(group_title(group), MAX_TITLE)}”"
-    return visible(cut(words.replace(str(run.group_id), title), MAX_NAME))
+    for written in (str(run.group_id), run.group_id.hex):
+        words = words.replace(written, title)
+    return visible(cut(words, MAX_NAME))
 
 
 @register.simple_tag
@@ -136,10 +140,33 @@ def letters_n(number: int) -> str:
     return "1 letter" if number == 1 else f"{number:,} letters"
 
 
+@register.filter
+def recover_of(some: int, waiting: int) -> str:
+    """Say how many of a run's waiting letters are recovered: both numbers, where they differ."""
+    if some == waiting:
+        return _("Recover %(all)s") % {"all": letters_n(waiting)}
+    return _("Recover %(some)s of %(all)s") % {"some": f"{some:,}", "all": letters_n(waiting)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sendable:
+    """How many of a run's waiting letters would be sent as they are now, without those that a person holds and with
+    them; `n` as the plan says. Not `is_known`: nobody has looked, or not at all of them, and the numbers are the most.
+    """
+
+    without_held: int
+    with_held: int
+    n: int
+    is_known: bool
+
+
 @register.simple_tag
-def sendable(waiting: int, found: Preview | None, include_held: object) -> int:
-    """Return how many of the waiting letters would be sent as they are now; all, where nobody has looked."""
-    unsendable = found.unsendable if isinstance(found, Preview) else None
-    if unsendable is None:
-        return waiting
-    return max(waiting - unsendable.changed - (0 if include_held else unsendable.held), 0)
+def sendable(waiting: int, found: Preview | None, include_held: object) -> Sendable:
+    """Return how many of the waiting letters would be sent."""
+    looked = found if isinstance(found, Preview) else None
+    if looked is None or looked.unsendable is None or looked.looked_at is not None:
+        return Sendable(without_held=waiting, with_held=waiting, n=waiting, is_known=False)
+    with_held = max(waiting - looked.unsendable.changed, 0)
+    without_held = max(with_held - looked.unsendable.held, 0)
+    n = with_held if include_held else without_held
+    return Sendable(without_held=without_held, with_held=with_held, n=n, is_known=True)

@@ -59,10 +59,14 @@ _COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """How many letters were changed, and how many were left alone, by why."""
+    """Which letters were changed, and how many were left alone, by why."""
 
-    n: int = 0
+    ids: Sequence[UUID] = ()
     left: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return len(self.ids)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +105,17 @@ def find(scope: Letters | Matching, *, now: datetime) -> Sequence[UUID]:
     return found
 
 
+def able(states: Mapping[tuple[int, int], int], verb: str) -> int:
+    """Return how many letters, counted by (recovery status, disposition), a verb would change as they are now.
+
+    Whose owner it is already is not known before the owner is.
+    """
+    event = DECISIONS.get(verb)
+    if event is None:
+        return sum(states.values())
+    return sum(n for (status, decided), n in states.items() if not _why_not(status, decided, event))
+
+
 def triage_many(*, user: Any, ids: Iterable[UUID], order: Order, scope_words: str) -> Done:
     """Triage letters, BATCH_ROWS in each transaction in order of id, with one operator action for each that changes.
 
@@ -112,16 +127,16 @@ def triage_many(*, user: Any, ids: Iterable[UUID], order: Order, scope_words: st
     todo = sorted(set(ids))
     if len(todo) > MAX_LETTERS:
         raise BadChange("letters", f"are {len(todo):,}; at most {MAX_LETTERS:,} are triaged at once")
-    done, left = 0, Counter[str]()
+    done, left = list[UUID](), Counter[str]()
     for start in range(0, len(todo), BATCH_ROWS):
         with transaction.atomic():
             if start == 0:
                 asked = {"verb": order.verb, "letters": len(todo), "scope": storable(scope_words)}
                 audit.record(actor=by, action="triage_many", after=asked, reason=order.reason)
             written = _batch(todo[start : start + BATCH_ROWS], write)
-        done += len(written.actions)
+        done += [action.dead_letter_id for action in written.actions if action.dead_letter_id]
         left.update(written.left)
-    return Done(n=done, left=dict(left))
+    return Done(ids=done, left=dict(left))
 
 
 Writer = Callable[[Sequence[DeadLetter]], _Written]
@@ -153,7 +168,7 @@ def _writer(order: Order, by: Actor) -> Writer:
 def _decide(found: Sequence[DeadLetter], event: Event, by: Actor, reason: str) -> _Written:
     left, chosen = Counter[str](), []
     for letter in found:
-        if why := _why_not(letter, event):
+        if why := _why_not(letter.recovery_status, letter.operator_disposition, event):
             left[why] += 1
         else:
             chosen.append(letter)
@@ -164,13 +179,12 @@ def _decide(found: Sequence[DeadLetter], event: Event, by: Actor, reason: str) -
     return _Written(actions=[_decided(letter, event, by, reason) for letter in changed], left=left)
 
 
-def _why_not(letter: DeadLetter, event: Event) -> str:
+def _why_not(status: int, disposition: int, event: Event) -> str:
     """Say why a decision leaves a letter alone; empty: it does not."""
-    status = Status(letter.recovery_status)
     after = next_status(status, event)
     if after is None:
-        return WHY_NOT[status]
-    is_so = after == status and next_disposition(0, event) == letter.operator_disposition
+        return WHY_NOT[Status(status)]
+    is_so = after == status and next_disposition(0, event) == disposition
     return SO_ALREADY if is_so else ""
 
 

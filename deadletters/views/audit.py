@@ -10,7 +10,7 @@ from django_htmx.http import push_url
 
 from deadletters import actionexports
 from deadletters.exports import Form
-from deadletters.queries import audit
+from deadletters.queries import audit, filternames
 from deadletters.views import regions
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.exports import PLAIN, TYPES, named
@@ -36,7 +36,9 @@ def action_list(request: HttpRequest) -> HttpResponse:
     with regions.reading() as read:
         names = None if is_fragment else read("names in the audit", audit.names).value
         region = read("the audit", lambda: audit.page(filters, now=now))
-    context |= {"filters": filters, "typed": vars(filters), "page": region.value, "region": region, "names": names}
+        known = read("names", lambda: filternames.of(filters)).value
+    context |= {"filters": filters, "typed": vars(filters), "named": known, "names": names}
+    context |= {"page": region.value, "region": region}
     here = filters.query(after=str(filters.after or ""))
     return push_url(_render(request, template, context), f"{request.path}?{here}" if here else request.path)
 

@@ -20,6 +20,7 @@ from deadletters.triage import edits
 from deadletters.triage.edits import Draft, Preview
 from deadletters.triage.purges import MAX_REASON
 from deadletters.views.access import needs
+from deadletters.views.letter import no_such_letter
 from deadletters.words import access
 from deadletters.words.commands import command_for
 from deadletters.words.edits import Line
@@ -65,7 +66,7 @@ def edit(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
         draft = _draft(request, letter)
         return _post(request, letter, draft) if request.method == "POST" else _show(request, letter, draft)
     except NoSuchLetter:
-        return _no_such_letter(request)
+        return no_such_letter(request)
     except BadChange as exc:
         context = EditContext(letter=letter, said=str(exc), command=command_for("edit", letter.pk, show=True))
         return _render(request, "edit.html", vars(context), status=422 if request.method == "POST" else 200)
@@ -79,7 +80,7 @@ def version(request: HttpRequest, dead_letter_id: UUID, number: int) -> HttpResp
         letter = letters.get(dead_letter_id)
         return _version(request, letter, number)
     except NoSuchLetter:
-        return _no_such_letter(request)
+        return no_such_letter(request)
     except NoSuchVersion as exc:
         return HttpResponse(str(exc), status=404, content_type="text/plain")
 
@@ -91,7 +92,7 @@ def restore(request: HttpRequest, dead_letter_id: UUID, number: int) -> HttpResp
     try:
         return _restore(request, letters.get(dead_letter_id), number)
     except NoSuchLetter:
-        return _no_such_letter(request)
+        return no_such_letter(request)
     except NoSuchVersion as exc:
         return HttpResponse(str(exc), status=404, content_type="text/plain")
 
@@ -104,7 +105,7 @@ def purge(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
         letter = letters.get(dead_letter_id)
         return _purge(request, letter) if request.method == "POST" else _ask_to_purge(request, letter)
     except NoSuchLetter:
-        return _no_such_letter(request)
+        return no_such_letter(request)
     except BadChange as exc:
         return _ask_to_purge(request, letter, status=422, errors={exc.field: str(exc)})
     except StaleChange:
@@ -282,10 +283,6 @@ def _number(request: HttpRequest, name: str, values: Mapping[str, Any] | None = 
     """Return a number of a form; -1, which nothing has, for what is none."""
     text = str((request.POST if values is None else values).get(name, ""))
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
-
-
-def _no_such_letter(request: HttpRequest) -> HttpResponse:
-    return _render(request, "missing.html", {}, status=404)
 
 
 def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:

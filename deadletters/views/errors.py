@@ -1,5 +1,7 @@
 """Answers to what goes wrong: a page for a browser, a line of text where htmx asked for a part of one."""
 
+from typing import Any
+
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -15,6 +17,16 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         said = _("That is more than the server takes at once. Nothing was changed; shorten it and try again.")
         return _answer(request, 413, "413.html", said)
     return _answer(request, 400, "400.html", _("The server did not understand that. Nothing was changed."))
+
+
+def not_understood(request: HttpRequest, why: str) -> HttpResponse:
+    """Answer 400 to an address that says what no page understands."""
+    return _answer(request, 400, "400.html", why, why=why)
+
+
+def no_such(request: HttpRequest, page: str, said: str, *, status: int = 404, **context: Any) -> HttpResponse:
+    """Answer that a thing is not there: with the page that says so, or in a line of text."""
+    return _answer(request, status, page, said, **context)
 
 
 def not_allowed(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
@@ -41,10 +53,10 @@ def failed(request: HttpRequest) -> HttpResponse:
     return _kept_apart(render(None, "500.html", status=500))
 
 
-def _answer(request: HttpRequest, status: int, page: str, said: str) -> HttpResponse:
+def _answer(request: HttpRequest, status: int, page: str, said: str, **context: Any) -> HttpResponse:
     if wants_fragment(request):
         return _kept_apart(HttpResponse(said, status=status, content_type="text/plain"))
-    return _kept_apart(render(request, page, status=status))
+    return _kept_apart(render(request, page, context, status=status))
 
 
 def _kept_apart(response: HttpResponse) -> HttpResponse:

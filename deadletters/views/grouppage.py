@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from deadletters import triage
 from deadletters.models import FailureGroup, GroupState, RecoveryStatus
-from deadletters.queries import groupfacts, recent, runs, timeline, trends
+from deadletters.queries import groupfacts, recent, runs, timeline, totals, trends
 from deadletters.queries.recent import Recent
 from deadletters.triage.changes import SETTABLE_STATES
 from deadletters.views import regions, shell
@@ -65,6 +65,7 @@ def context(request: HttpRequest, found: FailureGroup) -> dict[str, Any]:
         "numbers": numbers,
         "opens": by_status.get(RecoveryStatus.PENDING, 0),
         "helds": by_status.get(RecoveryStatus.HELD, 0),
+        "recoverable": totals.of_statuses(by_status) if numbers.value else None,
         "sample": sample,
         "newest": newest,
         "worked": worked,

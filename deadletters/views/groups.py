@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -18,9 +18,10 @@ from deadletters.queries import grouplist, groups, tallies, visits
 from deadletters.store.visits import arrive
 from deadletters.views import grouppage, regions
 from deadletters.views.access import needs, wants_fragment
+from deadletters.views.errors import no_such
 from deadletters.views.grouppage import FIELDS, notes_context, triage_context
 from deadletters.views.groupverbs import version_of
-from deadletters.views.parameters import Form, changes_of, filter_of, refused_form
+from deadletters.views.parameters import Form, changes_of, filter_of, refused_form, takes
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, NoSuchGroup, StaleChange
 from deadletters.words.filters import (
@@ -71,6 +72,7 @@ def _tallies(filters: GroupFilter) -> Mapping[str, Any]:
 
 @needs(access.VIEW)
 @require_safe
+@takes("trend")
 def group(request: HttpRequest, group_id: UUID) -> HttpResponse:
     """Show one group; the id of one that was merged leads to the one that took its place."""
     try:
@@ -155,9 +157,7 @@ def _page(request: HttpRequest, found: FailureGroup, *, status: int = 200, **mor
 
 
 def _no_such_group(request: HttpRequest) -> HttpResponse:
-    if wants_fragment(request):
-        return HttpResponseNotFound(_("There is no such group."))
-    return _render(request, "missing.html", {}, status=404)
+    return no_such(request, "deadletters/groups/missing.html", _("There is no such group."))
 
 
 def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:

@@ -7,9 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _later
 from django.views.decorators.http import require_POST, require_safe
@@ -18,6 +21,7 @@ from deadletters import triage
 from deadletters.models import Disposition, FailureGroup, GroupState, RecoveryStatus
 from deadletters.queries import grouprows, groups, visits
 from deadletters.views.access import needs, referring_page, wants_fragment
+from deadletters.views.errors import no_such
 from deadletters.views.parameters import read
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadNote, NoSuchGroup, StaleChange
@@ -84,7 +88,7 @@ def menu(request: HttpRequest, group_id: UUID) -> HttpResponse:
     try:
         found = groups.get(group_id)
     except NoSuchGroup:
-        return HttpResponseNotFound(_("There is no such group."))
+        return no_such(request, "deadletters/groups/missing.html", _("There is no such group."))
     in_row = wants_fragment(request)
     numbers = groups.counts_of(groups.fingerprints_of(found)).all.by_status
     context = {
@@ -111,14 +115,14 @@ def act(request: HttpRequest, group_id: UUID) -> HttpResponse:
         found = groups.get(group_id)
         said, status = _do(request, found, name), 200
     except NoSuchGroup:
-        return HttpResponseNotFound(_("There is no such group."))
+        return no_such(request, "deadletters/groups/missing.html", _("There is no such group."))
     except (BadChange, BadNote) as exc:
         said, status = str(exc), 422
     except StaleChange:
         said, status = _("Somebody changed it meanwhile. Nothing was changed: this is how it is now."), 409
     if wants_fragment(request):
         return _row(request, found.group_id, said, status)
-    (messages.success if status == 200 else messages.error)(request, f"{_name(found)}: {said}")
+    (messages.success if status == 200 else messages.error)(request, _linked(found, said))
     return redirect(referring_page(request, "deadletters:groups"))
 
 
@@ -147,6 +151,11 @@ def _name(found: FailureGroup) -> str:
     from deadletters.templatetags.deadletters import group_title
 
     return group_title(found)[:80]
+
+
+def _linked(found: FailureGroup, said: str) -> SafeString:
+    """Say what was done to a group with a link to it: the list may not show it any more."""
+    return format_html('<a href="{}">{}</a>: {}', reverse("deadletters:group", args=[found.pk]), _name(found), said)
 
 
 def _row(request: HttpRequest, group_id: UUID, said: str, status: int) -> HttpResponse:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -16,13 +16,14 @@ from django.views.decorators.http import require_safe
 
 from deadletters import triage
 from deadletters.models import DeadLetter
-from deadletters.queries import groups, letters, neighbours, streams, timeline
+from deadletters.queries import filternames, groups, letters, neighbours, streams, timeline
 from deadletters.queries.parts import NOTHING, Parts
 from deadletters.queries.parts import of as parts_of
 from deadletters.triage import edits
 from deadletters.views import regions, shell
 from deadletters.views.access import needs, wants_fragment
-from deadletters.views.parameters import form_of
+from deadletters.views.errors import no_such
+from deadletters.views.parameters import form_of, takes
 from deadletters.words import access
 from deadletters.words.errors import BadFilter, NoSuchLetter
 from deadletters.words.filters import LetterFilter
@@ -39,6 +40,7 @@ FIELDS = ("owner", "quiet_until", "quiet_until_generation")
 
 @needs(access.VIEW)
 @require_safe
+@takes(IN, BEFORE)
 def detail(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Show one dead letter; by htmx an older part of its timeline."""
     if wants_fragment(request) and BEFORE in request.GET:
@@ -128,7 +130,8 @@ def _around(
     if filters is None:
         return found
     steps = read("its neighbours in the list", lambda: neighbours.in_list(letter, filters, now=now))
-    return {**found, "steps": steps.value, "list": filters}
+    names = read("names", lambda: filternames.of(filters))
+    return {**found, "steps": steps.value, "list": filters, "named": names.value}
 
 
 def _for_person(request: HttpRequest, letter: DeadLetter) -> dict[str, Any]:
@@ -181,9 +184,7 @@ def _decisions(letter: DeadLetter) -> Sequence[str]:
 
 
 def no_such_letter(request: HttpRequest) -> HttpResponse:
-    if wants_fragment(request):
-        return HttpResponseNotFound(_("There is no such dead letter."))
-    return _render(request, "missing.html", {}, status=404)
+    return no_such(request, "deadletters/letters/missing.html", _("There is no such dead letter."))
 
 
 def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:

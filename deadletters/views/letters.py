@@ -12,9 +12,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django_htmx.http import push_url
 
-from deadletters.queries import letters
+from deadletters.queries import filternames, letters
+from deadletters.queries.totals import Total
 from deadletters.views import shell
 from deadletters.views.access import needs, wants_fragment
+from deadletters.views.justdone import NOTHING, JustDone, take
 from deadletters.views.parameters import filter_of
 from deadletters.views.regions import Region, load, reading
 from deadletters.views.savedviews import tabs_of
@@ -79,7 +81,8 @@ def letter_list(request: HttpRequest) -> HttpResponse:
         return _listed(request, {"page": None, "filters": asked.filters}, asked, status=400)
     if "search" in request.GET and not wants_fragment(request):
         return redirect(_address(request, asked.filters))
-    response = _listed(request, _page(asked.filters), asked)
+    stay = NOTHING if wants_fragment(request) else take(request)
+    response = _listed(request, _page(asked.filters, stay), asked)
     return push_url(response, _address(request, asked.filters))
 
 
@@ -131,16 +134,19 @@ def _asked(request: HttpRequest) -> Asked:
     return Asked(filters=filters, typed=vars(filters), search=write_search(filters))
 
 
-def _page(filters: LetterFilter) -> dict[str, Any]:
-    """Read the page and its count, each in a time of its own."""
+def _page(filters: LetterFilter, stay: JustDone = NOTHING) -> dict[str, Any]:
+    """Read the page and its count, each in a time of its own; `stay`: letters whose rows stay on it for one look."""
     now = timezone.now()
     with reading() as read:
-        rows: Region[letters.Page] = read("letters", lambda: letters.page(filters, now=now))
+        rows: Region[letters.Page] = read("letters", lambda: letters.page(filters, now=now, kept=stay.ids))
+        names = read("names", lambda: filternames.of(filters))
         counted = _whole(rows, filters) or read("letters_count", lambda: letters.total(filters, now=now))
     page = rows.value
     return {
         "filters": filters,
         "page": page,
+        "stay": stay,
+        "named": names.value,
         "region": rows,
         "counted": counted,
         "now": now,
@@ -148,11 +154,11 @@ def _page(filters: LetterFilter) -> dict[str, Any]:
     }
 
 
-def _whole(rows: Region[letters.Page], filters: LetterFilter) -> Region[letters.Total] | None:
+def _whole(rows: Region[letters.Page], filters: LetterFilter) -> Region[Total] | None:
     """Count the rows of a first page that has no second one; None where there may be more."""
     if rows.value is None or rows.value.next is not None or filters.after is not None:
         return None
-    return Region(name="letters_count", value=letters.Total(n=len(rows.value.rows)))
+    return Region(name="letters_count", value=letters.total_of(rows.value.matching))
 
 
 def _listed(request: HttpRequest, shown: dict[str, Any], asked: Asked, *, status: int = 200) -> HttpResponse:

@@ -1,5 +1,6 @@
 """The triage of many letters: what would be done to how many, and doing it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,14 +17,16 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from deadletters import triage
-from deadletters.queries import letters
+from deadletters.queries import filternames, letters
 from deadletters.triage import many
 from deadletters.triage.changes import MAX_OWNER
+from deadletters.views import justdone
 from deadletters.views.access import needs
 from deadletters.views.regions import load
-from deadletters.views.scopes import EVERYTHING, MATCHING, PICKED, filters_of, scope_of
+from deadletters.views.scopes import EVERYTHING, MATCHING, PICKED, page_of, scope_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope
+from deadletters.words.filters import LetterFilter
 from deadletters.words.scopes import Letters, Matching
 
 NAMES: Mapping[str, Any] = {
@@ -42,6 +45,14 @@ DONE: Mapping[str, Any] = {
     "assign": gettext_lazy("Assigned"),
     "note": gettext_lazy("Wrote the note on"),
 }
+STAYED: Mapping[str, Any] = {
+    "hold": gettext_lazy("Held by you just now."),
+    "release": gettext_lazy("Released by you just now."),
+    "give_up": gettext_lazy("Given up by you just now."),
+    "reopen": gettext_lazy("Opened again by you just now."),
+    "assign": gettext_lazy("Assigned by you just now."),
+    "note": gettext_lazy("You wrote a note on it just now."),
+}
 CONSEQUENCES: Mapping[str, Any] = {
     "hold": gettext_lazy("Nothing is sent by the schedule or by a new build until somebody releases them."),
     "release": gettext_lazy("They are open again, and the schedule recovers them as their policies say."),
@@ -54,11 +65,16 @@ CONSEQUENCES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """The letters that a form is about, as they are now; `filter`: what it was about, as a query string."""
+    """The letters that a form is about, as they are now; `page`: the page of the list on which it stands."""
 
     scope: Letters | Matching
     ids: Sequence[UUID]
-    filter: str
+    page: LetterFilter
+
+    @property
+    def filter(self) -> str:
+        """The page as a query string."""
+        return self.page.query(after=str(self.page.after or ""))
 
     @property
     def kind(self) -> str:
@@ -95,8 +111,16 @@ def change(request: HttpRequest) -> HttpResponse:
     except (BadChange, BadNote) as exc:
         return _confirm(request, chosen, status=422, errors={"value": str(exc)})
     (messages.success if done.n else messages.warning)(request, said(_order(request).verb, done, len(chosen.ids)))
+    return _back(request, chosen, done)
+
+
+def _back(request: HttpRequest, chosen: Chosen, done: triage.Done) -> HttpResponse:
+    """Lead back to the page of the list, on which the letters stay for one look."""
     here = reverse("deadletters:letters")
-    return redirect(f"{here}?{chosen.filter}" if chosen.filter else here)
+    address = f"{here}?{chosen.filter}" if chosen.filter else here
+    stayed = letters.on_page(chosen.page, done.ids)
+    justdone.keep(request, stayed, address=address, said=str(STAYED[_order(request).verb]))
+    return redirect(address)
 
 
 def said(verb: str, done: triage.Done, asked: int) -> str:
@@ -119,7 +143,7 @@ def _chosen(request: HttpRequest) -> Chosen:
         raise BadScope(_("Finding them took too long; narrow it down."))
     if not region.value:
         raise BadScope(_("No letter matches that is not recovered."))
-    return Chosen(scope=scope, ids=region.value, filter=filters_of(request.POST).query())
+    return Chosen(scope=scope, ids=region.value, page=page_of(request.POST))
 
 
 def _moment(request: HttpRequest) -> datetime | None:
@@ -150,13 +174,18 @@ def _confirm(
     request: HttpRequest, chosen: Chosen, *, status: int = 200, errors: Mapping[str, str] | None = None
 ) -> HttpResponse:
     order, n = _order(request), len(chosen.ids)
+    states = letters.states_of(chosen.ids)
+    able = many.able(states, order.verb)
     context = {
         "chosen": chosen,
         "order": order,
         "n": n,
         "name": NAMES[order.verb],
         "consequence": CONSEQUENCES[order.verb],
-        "statuses": letters.statuses_of(chosen.ids),
+        "named": filternames.of(chosen.scope.filters) if isinstance(chosen.scope, Matching) else None,
+        "able": able,
+        "left": n - able,
+        "statuses": _by_status(states),
         "asked_at": (_moment(request) or timezone.now()).isoformat(),
         "must_type": n > many.CONFIRM_ABOVE,
         "is_other_number": status == 409,
@@ -165,6 +194,13 @@ def _confirm(
         "max_owner": MAX_OWNER,
     }
     return render(request, "deadletters/letters/many.html", context, status=status)
+
+
+def _by_status(states: Mapping[tuple[int, int], int]) -> Mapping[int, int]:
+    counted: Counter[int] = Counter()
+    for (status, _disposition), n in states.items():
+        counted[status] += n
+    return counted
 
 
 def _refused(request: HttpRequest, why: str) -> HttpResponse:

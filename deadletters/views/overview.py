@@ -19,6 +19,7 @@ from deadletters.queries import overview as queries
 from deadletters.store.visits import arrive
 from deadletters.views import regions
 from deadletters.views.access import needs, wants_fragment
+from deadletters.views.parameters import takes
 from deadletters.views.regions import Region
 from deadletters.words import access
 
@@ -89,6 +90,7 @@ PARTS = {**FIRST, **LATER}
 
 @needs(access.VIEW)
 @require_safe
+@takes("trend")
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the overview; that somebody looks is noted."""
     asked = Asked(request, timezone.now(), since=arrive(str(request.user.pk)))
@@ -100,6 +102,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
+@takes("trend")
 def region(request: HttpRequest, name: str) -> HttpResponse:
     """Show one region: alone for htmx, else as a page."""
     part, asked = PARTS[name], Asked(request, timezone.now())

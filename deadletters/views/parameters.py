@@ -1,12 +1,14 @@
 """What comes in an address or a form, read or refused."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseBase
 
+from deadletters.views.errors import not_understood
 from deadletters.words.errors import BadChange, BadFilter
 from deadletters.words.filters.listfilter import ListFilter
 
@@ -25,6 +27,34 @@ class Form:
     errors: Mapping[str, str] = field(default_factory=dict)
     theirs: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
+
+
+P = ParamSpec("P")
+Page = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+
+
+def takes(*names: str) -> Callable[[Page[P]], Page[P]]:
+    """Answer 400 with the reason to an address with other parameters than these, or with one of them twice."""
+
+    def gate(view: Page[P]) -> Page[P]:
+        @wraps(view)
+        def read(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+            if wrong := _wrong(request, names):
+                return not_understood(request, wrong)
+            return view(request, *args, **kwargs)
+
+        return read
+
+    return gate
+
+
+def _wrong(request: HttpRequest, names: Sequence[str]) -> str:
+    """Say what of an address is not understood; empty where all is."""
+    if unknown := sorted(set(request.GET) - set(names)):
+        known = f"known are {', '.join(sorted(names))}" if names else "this page has none"
+        return f"There is no parameter “{unknown[0][:40]}”; {known}."
+    twice = next((name for name, values in request.GET.lists() if len(values) > 1), None)
+    return f"The parameter “{twice}” is given more than once; once is enough." if twice else ""
 
 
 def filter_of(request: HttpRequest, kind: type[Filter]) -> Filter:

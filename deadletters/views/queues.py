@@ -15,7 +15,7 @@ from django_htmx.http import push_url
 from deadletters import triage
 from deadletters.queries import depths, pauses, queues, replays, workers
 from deadletters.views.access import needs, wants_fragment
-from deadletters.views.parameters import filter_of, moment_of
+from deadletters.views.parameters import filter_of, moment_of, takes
 from deadletters.words import access
 from deadletters.words.errors import AlreadyPaused, BadChange, BadFilter, NoSuchDestination, NoSuchPause
 from deadletters.words.filters import SOURCES, StreamFilter
@@ -40,6 +40,7 @@ FORM = ("what", "value", "until", "reason")
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the sources with what is in them, and the pauses in force."""
     template = "_overview.html" if wants_fragment(request) else "overview.html"
@@ -125,6 +126,7 @@ def let_stream_go(request: HttpRequest) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def destinations(request: HttpRequest) -> HttpResponse:
     """Show the destinations of the outbox that have failed at least once."""
     template = "_destinations.html" if wants_fragment(request) else "destinations.html"
@@ -150,6 +152,7 @@ def try_destination(request: HttpRequest) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def worker_list(request: HttpRequest) -> HttpResponse:
     """Show the processes that drain, which waiting types none of them handles, and what the last builds replayed."""
     known = workers.all_workers()

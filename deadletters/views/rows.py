@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -16,17 +16,19 @@ from django.views.decorators.http import require_POST, require_safe
 
 from deadletters import triage
 from deadletters.queries import letters
+from deadletters.views import justdone
 from deadletters.views.access import needs, referring_page, wants_fragment
+from deadletters.views.errors import no_such
 from deadletters.views.letteractions import DECISIONS, recovery_words, seen_numbers
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, NoSuchLetter, StaleChange
 from deadletters.words.filters import LetterFilter
 
 DONE = {
-    "hold": gettext_lazy("Held."),
-    "release": gettext_lazy("Released."),
-    "give_up": gettext_lazy("Given up."),
-    "reopen": gettext_lazy("Open again."),
+    "hold": gettext_lazy("Held by you just now."),
+    "release": gettext_lazy("Released by you just now."),
+    "give_up": gettext_lazy("Given up by you just now."),
+    "reopen": gettext_lazy("Opened again by you just now."),
 }
 
 
@@ -46,7 +48,9 @@ def act(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     if wants_fragment(request):
         return _row(request, dead_letter_id, said=said, status=200 if is_done else 409)
     (messages.success if is_done else messages.error)(request, said)
-    return redirect(referring_page(request))
+    address = referring_page(request)
+    justdone.keep(request, [dead_letter_id], address=address, said=said)
+    return redirect(address)
 
 
 @needs(access.VIEW)
@@ -110,6 +114,4 @@ def _filters_here(request: HttpRequest) -> LetterFilter:
 
 
 def _gone(request: HttpRequest) -> HttpResponse:
-    if wants_fragment(request):
-        return HttpResponseNotFound(_("There is no such dead letter."))
-    return render(request, "deadletters/letters/missing.html", {}, status=404)
+    return no_such(request, "deadletters/letters/missing.html", _("There is no such dead letter."))

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -14,13 +14,14 @@ from django_htmx.http import HttpResponseClientRefresh, push_url
 
 from deadletters import triage
 from deadletters.models import FailureGroup, RecoveryRun, RunKind, RunState
-from deadletters.queries import groups, letters, runs, timeline
+from deadletters.queries import filternames, groups, letters, runs, timeline
 from deadletters.queries.previews import bounded
 from deadletters.recovery import runs as service
 from deadletters.recovery import schedule
 from deadletters.recovery.preview import Preview, preview
 from deadletters.views import planforms, scopes, shell
 from deadletters.views.access import needs, wants_fragment
+from deadletters.views.errors import no_such
 from deadletters.views.parameters import filter_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadPlan, BadScope, NoSuchRun, StaleChange
@@ -59,7 +60,12 @@ def run_list(request: HttpRequest) -> HttpResponse:
     except BadFilter as exc:
         wrong = {"filters": RunFilter(), "typed": request.GET.dict(), "error": str(exc)}
         return _render(request, template, context | wrong, status=400)
-    context |= {"filters": filters, "typed": vars(filters), "page": runs.page(filters)}
+    context |= {
+        "filters": filters,
+        "typed": vars(filters),
+        "page": runs.page(filters),
+        "named": filternames.of(filters),
+    }
     context["schedule"] = schedule.state()
     if _is_poll(request, "results"):
         return _render(request, template, context)
@@ -131,9 +137,13 @@ def run_preview(request: HttpRequest, run_id: UUID) -> HttpResponse:
         return _no_such_run(request)
     shown = preview(run_id)
     if wants_fragment(request):
-        return _render(
-            request, "_preview.html", {"run": found, "preview": shown, "faulty": _faulty(shown), "now": shown.now}
-        )
+        context = {
+            **_context(request, found),
+            "preview": shown,
+            "faulty": _faulty(shown),
+            "now": shown.now,
+        }
+        return _render(request, "_previewed.html", context)
     return _page(request, found, preview=shown)
 
 
@@ -300,9 +310,7 @@ def _items(found: RecoveryRun, filters: ItemFilter) -> dict[str, Any]:
 
 
 def _no_such_run(request: HttpRequest) -> HttpResponse:
-    if wants_fragment(request):
-        return HttpResponseNotFound(_("There is no such run."))
-    return _render(request, "missing.html", {}, status=404)
+    return no_such(request, "deadletters/runs/missing.html", _("There is no such run."))
 
 
 def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:

@@ -12,8 +12,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from deadletters import savedviews
+from deadletters.queries import filternames
 from deadletters.savedviews import View
 from deadletters.views.access import needs
+from deadletters.views.errors import no_such
 from deadletters.words import access
 from deadletters.words.errors import BadFilter, BadView, NoSuchView
 from deadletters.words.filters import MAX_TEXT, LetterFilter
@@ -131,9 +133,11 @@ def _page(request: HttpRequest, context: dict[str, Any], *, status: int = 200) -
     typed = {name: request.POST.get(name, "") for name in stored} if status == 422 else {}
     given = stored | {name: text for name, text in typed.items() if name in request.POST or name == "shared"}
     limits = {"max_name": savedviews.MAX_NAME, "max_query": savedviews.MAX_QUERY}
-    return render(request, "deadletters/letters/view.html", {**context, **limits, "given": given}, status=status)
+    names = filternames.of(shown.filters) if shown and shown.filters else None
+    context = {**context, **limits, "given": given, "named": names}
+    return render(request, "deadletters/letters/view.html", context, status=status)
 
 
 def _missing(request: HttpRequest) -> HttpResponse:
     error = _("There is no such saved view, or it is another person's.")
-    return render(request, "deadletters/letters/refused.html", {"error": error}, status=404)
+    return no_such(request, "deadletters/letters/refused.html", error, error=error)

@@ -1,5 +1,6 @@
 """The letters that a form is about: those that are picked in it, or all that match its filter."""
 
+from dataclasses import replace
 from urllib.parse import parse_qsl
 
 from django.http import QueryDict
@@ -34,7 +35,12 @@ def scope_of(typed: QueryDict) -> Letters | Matching:
 
 def filters_of(typed: QueryDict) -> LetterFilter:
     """Read the filter that the form carries as a query string; raises BadFilter."""
+    return replace(page_of(typed), after=None, size=LetterFilter.size)
+
+
+def page_of(typed: QueryDict) -> LetterFilter:
+    """Read the filter with the page of the list on which the form stands; raises BadFilter."""
     given = parse_qsl(typed.get("filter", ""))
     if len(dict(given)) != len(given):
         raise BadFilter("A filter is given twice; once is enough.")
-    return LetterFilter.parse({name: value for name, value in given if name not in ("after", "size")})
+    return LetterFilter.parse(dict(given))

@@ -5,18 +5,21 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 from django_htmx.http import push_url
 
 from deadletters.models import RecoveryStatus
-from deadletters.queries import about, subjects
+from deadletters.queries import about, subjects, totals
 from deadletters.views import regions, shell
 from deadletters.views.access import needs, wants_fragment
-from deadletters.views.parameters import filter_of
+from deadletters.views.errors import no_such
+from deadletters.views.parameters import filter_of, takes
 from deadletters.words import access
 from deadletters.words.errors import BadFilter
 from deadletters.words.filters import SIZES, Cursor, LetterFilter, SubjectFilter
 
+MISSING = "deadletters/subjects/missing.html"
 MAX_NAME = 1_000
 """Characters of a subject's type and of its id."""
 
@@ -44,15 +47,16 @@ def subject_list(request: HttpRequest) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
+@takes("type", "id", "after")
 def subject(request: HttpRequest) -> HttpResponse:
     """Show one subject. Type and id stand in the query, which keeps every character; a path would not."""
     kind, identity = request.GET.get("type", ""), request.GET.get("id", "")
     if not kind or not _is_name(kind) or not _is_name(identity):
-        return _render(request, "missing.html", {}, status=404)
+        return no_such(request, MISSING, _("A subject has a type and an id."))
     try:
         after = Cursor.parse(request.GET["after"]) if request.GET.get("after") else None
     except BadFilter as exc:
-        return _render(request, "missing.html", {"error": str(exc)}, status=400)
+        return no_such(request, MISSING, str(exc), status=400, error=str(exc))
     filters = _list_of(kind, identity)
     with regions.reading() as read:
         counted = read("subject counts", lambda: about.count(kind, identity))
@@ -70,7 +74,7 @@ def subject(request: HttpRequest) -> HttpResponse:
         "filters": filters,
         "now": timezone.now(),
         "opens": numbers.get(RecoveryStatus.PENDING, 0),
-        "unrecovered": sum(numbers.values()) - numbers.get(RecoveryStatus.RECOVERED, 0),
+        "recoverable": totals.of_statuses(numbers) if counted.value is not None else None,
         "total": sum(numbers.values()),
         "commands": shell.of_list(request, filters) if filters else (),
         "retry": request.get_full_path(),

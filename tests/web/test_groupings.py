@@ -18,7 +18,7 @@ from tests.web.conftest import HTMX
 pytestmark = pytest.mark.django_db
 
 STREAM = "00000000-0000-4000-8000-000000000001"
-GROUPINGS = ("type", "reason", "destination", "subject", "stream", "generation")
+GROUPINGS = ("type", "reason", "destination", "subject", "stream", "build")
 
 
 def rows(page, **parameters):
@@ -44,7 +44,7 @@ def some_letters():
         ("destination", {"billing": (1, 2), "": (1, 1)}),
         ("subject", {"order:a/b c": (1, 2), "order:2": (1, 1)}),
         ("stream", {STREAM: (1, 2), "": (1, 1)}),
-        ("generation", {"build-7": (1, 2), "build-8": (1, 1)}),
+        ("build", {"build-7": (1, 2), "build-8": (1, 1)}),
     ],
 )
 def test_letters_are_put_together_by_what_they_share(page, by, expected):
@@ -115,7 +115,7 @@ def test_a_count_that_was_cut_says_so_and_names_no_number_to_recover(page, monke
     content = response.content.decode()
     assert rows(page, by="type")["many"][1] == 2
     assert "Counted in the newest 2 letters of each" in content
-    assert "Recover all open…" in content
+    assert "Recover 3+…" in content
     assert "Recover 1…" in content
 
 
@@ -125,8 +125,8 @@ def test_only_the_newest_letters_are_counted_where_no_index_helps_and_that_is_sa
     for hours, build in ((3, "old"), (2, "new"), (1, "new")):
         a_letter(generation=build, dead_lettered_at=now - timedelta(hours=hours))
 
-    assert rows(page, by="generation") == {"new": (2, 2)}
-    assert "Counted in the newest 2 letters;" in page.get("/groups/", {"by": "generation"}).content.decode()
+    assert rows(page, by="build") == {"new": (2, 2)}
+    assert "Counted in the newest 2 letters;" in page.get("/groups/", {"by": "build"}).content.decode()
 
 
 def test_of_more_values_than_are_shown_it_is_said_that_there_are_more(page, monkeypatch):

@@ -32,10 +32,10 @@ def test_a_recovered_row_stays_recovering_and_watches_for_its_verdict(page):
 @pytest.mark.parametrize(
     ("status", "verb", "after", "said"),
     [
-        (RecoveryStatus.PENDING, "hold", RecoveryStatus.HELD, "Held."),
-        (RecoveryStatus.PENDING, "give_up", RecoveryStatus.PERMANENTLY_FAILED, "Given up."),
-        (RecoveryStatus.HELD, "release", RecoveryStatus.PENDING, "Released."),
-        (RecoveryStatus.PERMANENTLY_FAILED, "reopen", RecoveryStatus.PENDING, "Open again."),
+        (RecoveryStatus.PENDING, "hold", RecoveryStatus.HELD, "Held by you just now."),
+        (RecoveryStatus.PENDING, "give_up", RecoveryStatus.PERMANENTLY_FAILED, "Given up by you just now."),
+        (RecoveryStatus.HELD, "release", RecoveryStatus.PENDING, "Released by you just now."),
+        (RecoveryStatus.PERMANENTLY_FAILED, "reopen", RecoveryStatus.PENDING, "Opened again by you just now."),
     ],
 )
 def test_a_decision_in_a_row_shows_its_new_state_and_is_audited(page, status, verb, after, said):
@@ -63,7 +63,7 @@ def test_without_script_an_action_leads_back_to_the_list_and_says_what_was_done(
 
     response = act(page, letter, "hold", headers=HERE)
     assert (response.status_code, response.headers["Location"]) == (302, "/letters/?status=open&q=no+such")
-    assert "Held." in page.get("/letters/").content.decode()
+    assert "Held by you just now." in page.get("/letters/").content.decode()
 
 
 def test_links_of_a_row_that_was_renewed_go_on_with_the_filter_of_its_list(page):

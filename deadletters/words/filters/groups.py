@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from deadletters.words.errors import BadFilter
 from deadletters.words.filters.cursors import CountCursor, Cursor
-from deadletters.words.filters.listfilter import NOBODY, ListFilter, check_one_of, owner_words
+from deadletters.words.filters.listfilter import NOBODY, NOTHING_NAMED, ListFilter, check_one_of, owner_words
 
 GROUP_STATES = {
     "new": "that are new",
@@ -30,7 +30,7 @@ GROUPED_BY = {
     "destination": "destination",
     "subject": "subject",
     "stream": "stream",
-    "generation": "build",
+    "build": "build",
 }
 TALLY_SORTS = ("last_seen", "open", "total")
 """Orders of letters that are put together by something else than their fault."""
@@ -80,8 +80,8 @@ class GroupFilter(ListFilter):
         """Whether the filter asks for what nobody owns; `owner` is no name then."""
         return self.owner == NOBODY
 
-    def words(self) -> str:
-        said = super().words() if self.is_of_faults else self._put_together()
+    def words(self, names: Mapping[str, str] = NOTHING_NAMED) -> str:
+        said = super().words(names) if self.is_of_faults else self._put_together()
         return said if self.sort == "last_seen" else f"{said}, {GROUP_SORTS[self.sort]}"
 
     def _put_together(self) -> str:

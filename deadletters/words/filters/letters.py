@@ -50,6 +50,7 @@ class LetterFilter(ListFilter):
     """Which dead letters the list shows.
 
     A subject is written type:id and ends its type at the first colon: an id may hold colons, a type may not.
+    A source is one of SOURCES, "other", or what another program calls its own.
     """
 
     after: Cursor | None = None
@@ -74,6 +75,7 @@ class LetterFilter(ListFilter):
     until: str = ""
 
     NOUN = "Dead letters"
+    SYNONYMS = {"state": "status", "build": "generation", "decision": "disposition"}
     SAID = {
         "status": "in state {}",
         "again": "{}",
@@ -114,8 +116,6 @@ class LetterFilter(ListFilter):
     def __post_init__(self) -> None:
         check_one_of("status", self.status, STATUSES)
         check_one_of("again", self.again, AGAIN)
-        if not self.is_of_other_sources:
-            check_one_of("source", self.source, SOURCES)
         check_one_of("cause", self.cause, CAUSES)
         check_one_of("disposition", self.disposition, DISPOSITIONS)
         if self.reason and self.reason_number is None:
@@ -144,6 +144,11 @@ class LetterFilter(ListFilter):
     @property
     def is_of_other_sources(self) -> bool:
         return self.source == OTHER_SOURCES
+
+    @property
+    def source_table(self) -> str | None:
+        """The source of the letters, as they name it; None = of any, or of all others than the known ones."""
+        return None if self.is_of_other_sources else SOURCES.get(self.source, self.source) or None
 
     @property
     def disposition_number(self) -> int | None:

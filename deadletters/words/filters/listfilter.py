@@ -16,6 +16,8 @@ MAX_TEXT = 200
 NOBODY = "-"
 """The owner of what nobody owns."""
 
+NOTHING_NAMED: Mapping[str, str] = {}
+
 LENGTHS = {"type": 500, "destination": 500, "perspective": 500, "subject": 1001}
 
 
@@ -32,11 +34,16 @@ class ListFilter(ABC):
     """Name to phrase with {} for the value, in the order in which the filters are said."""
     SHOWN: ClassVar[Mapping[str, Callable[[str], str]]] = {}
     """Name to what makes a value readable."""
+    SYNONYMS: ClassVar[Mapping[str, str]] = {}
+    """What pages call a filter, for its name."""
 
     @classmethod
     def parse(cls, parameters: Mapping[str, str]) -> Self:
-        """Read a query string; raises BadFilter for a name or a value that is not known."""
+        """Read a query string; raises BadFilter for a name or a value that is not known, or that is given twice."""
         known = {field.name for field in fields(cls)}
+        if twice := [name for name, same in cls.SYNONYMS.items() if {name, same} <= set(parameters)]:
+            raise BadFilter(f"“{twice[0]}” and “{cls.SYNONYMS[twice[0]]}” are the same filter; once is enough.")
+        parameters = {cls.SYNONYMS.get(name, name): value for name, value in parameters.items()}
         unknown = sorted(set(parameters) - known)
         if unknown:
             raise BadFilter(f"There is no filter “{unknown[0][:40]}”; known are {', '.join(sorted(known))}.")
@@ -63,14 +70,14 @@ class ListFilter(ABC):
     def is_empty(self) -> bool:
         return not any(True for _ in self.parts())
 
-    def phrases(self) -> Iterator[tuple[str, str]]:
-        """Yield the filters in force as (name, what it says in English)."""
+    def phrases(self, names: Mapping[str, str] = NOTHING_NAMED) -> Iterator[tuple[str, str]]:
+        """Yield the filters in force as (name, what it says in English); `names`: what ids among them stand for."""
         for name, value in self.parts():
-            yield name, self.SAID[name].format(self.SHOWN.get(name, str)(value))
+            yield name, self.SAID[name].format(names.get(name) or self.SHOWN.get(name, str)(value))
 
-    def words(self) -> str:
+    def words(self, names: Mapping[str, str] = NOTHING_NAMED) -> str:
         """Say the filter in English."""
-        phrases = [phrase for _, phrase in self.phrases()]
+        phrases = [phrase for _, phrase in self.phrases(names)]
         return f"{self.NOUN} {', '.join(phrases)}" if phrases else f"All {self.NOUN[0].lower()}{self.NOUN[1:]}"
 
     def query(self, **changes: str) -> str:

@@ -40,6 +40,7 @@ class RunFilter(ListFilter):
 
     NOUN = "Recovery runs"
     SAID = {"state": "{}", "kind": "{}", "actor": "of {}", "group": "on group {}", "generation": "on build {}"}
+    SYNONYMS = {"build": "generation"}
     SHOWN = {"state": RUN_STATES.__getitem__, "kind": RUN_KINDS.__getitem__}
 
     @classmethod

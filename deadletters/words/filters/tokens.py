@@ -33,8 +33,7 @@ KEYS: Mapping[str, str] = {
 }
 """What may stand before a colon, and what it says."""
 
-SYNONYMS = {"state": "status", "build": "generation", "decision": "disposition"}
-"""What pages call a filter, for its key."""
+SYNONYMS = LetterFilter.SYNONYMS
 
 _WORD = re.compile(
     r"""\s*
