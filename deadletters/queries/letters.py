@@ -3,7 +3,6 @@
 Lists never select bodies or whole error texts.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,9 +24,8 @@ from deadletters.models import (
     RecoveryStatus,
 )
 from deadletters.models.letters import OWNER_PREFIX, TYPE_PREFIX
-from deadletters.queries import payloads, totals
+from deadletters.queries import payloads
 from deadletters.queries.letterrows import LIST_FIELDS, Row, with_subjects
-from deadletters.queries.totals import Total
 from deadletters.words.errors import BadFilter, NoSuchLetter
 from deadletters.words.filters import SOURCES, STATUSES, Cursor, LetterFilter
 
@@ -42,8 +40,6 @@ MAX_FINGERPRINTS = 50
 
 NEAR = 1_000
 """How many letters on each side of one are looked through for its neighbours in a list that no index finds."""
-
-_SENDABLE = Q(recovery_status__in=totals.SENDABLE)
 
 _LAST_ID = UUID(int=2**128 - 1)
 ORDER_FIELDS = ("dead_lettered_at", "dead_letter_id")
@@ -102,35 +98,17 @@ def _staying(kept: Collection[UUID], matching: Iterable[DeadLetter], filters: Le
     """Return the letters that are kept on a page, and that do not match."""
     others = set(kept) - {letter.pk for letter in matching}
     found = _after(DeadLetter.objects.filter(pk__in=others, superseded_by=None), filters.after)
-    return list(found.order_by(*ORDER).only(*LIST_FIELDS)[: filters.size + 1])
-
-
-def total(filters: LetterFilter, *, now: datetime, exactly: bool = False) -> Total:
-    """Return how many letters match: of a kept count, else of what is counted up to COUNT_CAP, or to the end."""
-    known = totals.counted(filters)
-    if known is not None:
-        return known
-    n, sendable = 0, 0
-    for part in _matching(filters, now):
-        counted = part if exactly else part[: COUNT_CAP + 1 - n]
-        numbers = counted.values("recovery_status").aggregate(n=Count("*"), sendable=Count("*", filter=_SENDABLE))
-        n, sendable = n + numbers["n"], sendable + numbers["sendable"]
-    return Total(n=n, sendable=sendable, is_capped=not exactly and n > COUNT_CAP)
-
-
-def total_of(rows: Iterable[Row]) -> Total:
-    """Return the total of rows that are all that match."""
-    return totals.of_statuses(Counter(row.letter.recovery_status for row in rows))
+    return _newest([found], filters.size + 1)
 
 
 def newest(filters: LetterFilter, limit: int, *, now: datetime) -> Sequence[Row]:
     """Return the newest matching letters after the filter's place, without counting the others."""
-    return with_subjects(_newest([_after(part, filters.after) for part in _matching(filters, now)], limit))
+    return with_subjects(_newest([_after(part, filters.after) for part in matching(filters, now)], limit))
 
 
 def count(filters: LetterFilter, cap: int, *, now: datetime) -> int:
     """Return how many letters match, at most `cap` + 1."""
-    return _count(_matching(filters, now), cap)
+    return _count(matching(filters, now), cap)
 
 
 def all_matching(filters: LetterFilter, *, now: datetime) -> Sequence[QuerySet[DeadLetter]]:
@@ -146,7 +124,6 @@ def all_matching(filters: LetterFilter, *, now: datetime) -> Sequence[QuerySet[D
 
 
 def place_of(row: Row) -> Cursor:
-    """Return the place in the list that a row has."""
     return _cursor(row.letter)
 
 
@@ -179,7 +156,7 @@ def sides(
 
 
 def _near(letters: QuerySet[DeadLetter], filters: LetterFilter, order: Sequence[str]) -> QuerySet[DeadLetter]:
-    if not _is_looked_through(filters):
+    if not is_looked_through(filters):
         return _filtered(letters, filters).order_by(*order)
     near = letters.order_by(*order).values("dead_letter_id")[: payloads.SEARCHED if filters.payload else NEAR]
     return _filtered(DeadLetter.objects.filter(dead_letter_id__in=near), filters).order_by(*order)
@@ -253,7 +230,7 @@ def any_letter_exists() -> bool:
     return DeadLetter.objects.filter(superseded_by=None).exists()
 
 
-def _matching(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLetter]]:
+def matching(filters: LetterFilter, now: datetime) -> Sequence[QuerySet[DeadLetter]]:
     """Return the matching letters in parts that do not overlap, each of which an index yields in order."""
     return [part.letters for part in _parts(filters, now)]
 
@@ -296,7 +273,7 @@ def _looked_through(letters: QuerySet[DeadLetter], filters: LetterFilter) -> _Pa
     From the last of them on: then an index yields the newest first, and a page is found without the others.
     """
     found = _filtered(letters, filters)
-    if not _is_looked_through(filters):
+    if not is_looked_through(filters):
         return _Part(letters=found, is_cut=False)
     last = list(letters.order_by(*ORDER).only(*ORDER_FIELDS)[searched(filters) - 1 : searched(filters) + 1])
     if len(last) < 2:
@@ -306,7 +283,7 @@ def _looked_through(letters: QuerySet[DeadLetter], filters: LetterFilter) -> _Pa
     return _Part(letters=found.filter(newest, dead_lettered_at__gte=place.at), is_cut=True)
 
 
-def _is_looked_through(filters: LetterFilter) -> bool:
+def is_looked_through(filters: LetterFilter) -> bool:
     """Say whether the filter asks for what no index finds."""
     return bool(filters.payload) or (filters.exact_id is None and bool(filters.q or _unindexed(filters)))
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from deadletters.queries import pauses, workers
 from deadletters.queries.previews import Kind, rows
-from queues.models import CircuitState, Destination
+from queues.models import CircuitState, Destination, Source
 from queues.words.sources import BROKER, INBOX, OUTBOX, PERSPECTIVES
 
 FAILING_WITHIN = timedelta(minutes=5)
@@ -139,7 +139,8 @@ def paused(kinds: Sequence[Kind], now: datetime) -> Found:
 
 
 def _paused_names(source: str, names: Set[str], now: datetime) -> Set[str]:
-    return names - pauses.unpaused(source, names, now)
+    """Return which are paused; another program's source has no queue here that could be."""
+    return names - pauses.unpaused(source, names, now) if source in Source.values else set()
 
 
 def down(kinds: Sequence[Kind]) -> Found:

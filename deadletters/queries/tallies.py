@@ -26,9 +26,9 @@ OF_EACH = 500
 """How many of the newest letters of each type, and of each reason, are counted."""
 STEPPED = 2_000
 """How many types, and reasons, are known by their newest letter."""
-RANKED = 200
+RANKED = 100
 """How many of them, those that died last, are counted and put in order by number."""
-SUBJECTS = 10_000
+SUBJECTS = 3_000
 """How many subjects, those with most open letters, are put in order."""
 
 OPEN = 0

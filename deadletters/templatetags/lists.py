@@ -118,8 +118,10 @@ def total_n(total: Total | None) -> str:
 
 @register.filter
 def sendable_n(total: Total) -> str:
-    """Say how many letters a recovery can send: at least so many, where not all were counted."""
-    return f"{min(total.sendable, COUNT_CAP):,}+" if total.is_capped else f"{total.sendable:,}"
+    """Say how many letters a recovery can send, as far as that is known."""
+    if total.is_capped:
+        return f"{COUNT_CAP:,}+"
+    return f"{total.sendable:,}" if total.is_sure else _("up to %(n)s") % {"n": f"{total.sendable:,}"}
 
 
 @register.filter

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django_htmx.http import push_url
 
-from deadletters.queries import filternames, letters
+from deadletters.queries import filternames, letters, totals
 from deadletters.queries.totals import Total
 from deadletters.views import shell
 from deadletters.views.access import needs, wants_fragment
@@ -109,7 +109,7 @@ def count(request: HttpRequest) -> HttpResponse:
     if asked.error:
         return _listed(request, {"page": None, "filters": asked.filters}, asked, status=400)
     filters = asked.filters
-    region = load("letters_count", lambda: letters.total(filters, now=timezone.now(), exactly=True))
+    region = load("letters_count", lambda: totals.total(filters, now=timezone.now(), exactly=True))
     if wants_fragment(request):
         return _render(request, "_count.html", {"filters": filters, "counted": region})
     return _listed(request, {**_page(filters), "counted": region}, asked)
@@ -128,10 +128,18 @@ def _asked(request: HttpRequest) -> Asked:
         layout = LetterFilter.parse({name: value for name, value in given.items() if name == "size"})
         if others := sorted(set(given) - {"search", "size"}):
             raise BadFilter(f"A search is the whole filter; “{others[0][:40]}” cannot stand beside it.")
-        filters = replace(read_search(search), size=layout.size)
+        filters = _of_known_source(replace(read_search(search), size=layout.size))
     except BadFilter as exc:
         return Asked(typed={}, search=search[:MAX_SEARCH], error=str(exc))
     return Asked(filters=filters, typed=vars(filters), search=write_search(filters))
+
+
+def _of_known_source(filters: LetterFilter) -> LetterFilter:
+    """Return the filter; raises BadFilter where it names a source that no letter ever had: it is misspelt."""
+    source = filters.source
+    if source and source not in CHOICES["sources"] and not totals.has_source(source):
+        raise BadFilter(f"No letter comes from “{source}”; known are {', '.join(CHOICES['sources'])}.")
+    return filters
 
 
 def _page(filters: LetterFilter, stay: JustDone = NOTHING) -> dict[str, Any]:
@@ -140,7 +148,7 @@ def _page(filters: LetterFilter, stay: JustDone = NOTHING) -> dict[str, Any]:
     with reading() as read:
         rows: Region[letters.Page] = read("letters", lambda: letters.page(filters, now=now, kept=stay.ids))
         names = read("names", lambda: filternames.of(filters))
-        counted = _whole(rows, filters) or read("letters_count", lambda: letters.total(filters, now=now))
+        counted = _whole(rows, filters) or read("letters_count", lambda: totals.total(filters, now=now))
     page = rows.value
     return {
         "filters": filters,
@@ -158,7 +166,7 @@ def _whole(rows: Region[letters.Page], filters: LetterFilter) -> Region[Total] |
     """Count the rows of a first page that has no second one; None where there may be more."""
     if rows.value is None or rows.value.next is not None or filters.after is not None:
         return None
-    return Region(name="letters_count", value=letters.total_of(rows.value.matching))
+    return Region(name="letters_count", value=totals.of_rows(rows.value.matching))
 
 
 def _listed(request: HttpRequest, shown: dict[str, Any], asked: Asked, *, status: int = 200) -> HttpResponse:
@@ -194,7 +202,7 @@ def _address(request: HttpRequest, filters: LetterFilter) -> str:
 
 def filters_of(request: HttpRequest) -> LetterFilter:
     """Return the filter in the address; raises BadFilter, also for one that is given twice."""
-    return filter_of(request, LetterFilter)
+    return _of_known_source(filter_of(request, LetterFilter))
 
 
 def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:

@@ -94,7 +94,7 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
     except NoSuchRun:
         return _no_such_run(request)
     except BadFilter as exc:
-        return _page(request, found, status=400, filter_error=str(exc))
+        return _items_refused(request, found, str(exc))
     if not wants_fragment(request):
         return _page(request, found, filters=filters)
     response = _render(request, "_items.html", {"run": found, "now": timezone.now(), **_items(found, filters)})
@@ -102,6 +102,13 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
         return response
     here = filters.query(after=str(filters.after or ""))
     return push_url(response, f"{request.path}?{here}" if here else request.path)
+
+
+def _items_refused(request: HttpRequest, found: RecoveryRun, error: str) -> HttpResponse:
+    if not wants_fragment(request):
+        return _page(request, found, status=400, filter_error=error)
+    context = {"run": found, "filters": ItemFilter(), "filter_error": error}
+    return _render(request, "_items.html", context, status=400)
 
 
 def _is_poll(request: HttpRequest, element: str) -> bool:

@@ -45,7 +45,7 @@ def test_a_group_is_recovered_canary_first_and_every_letter_is_verified(open_pag
     page = open_page(java_script_enabled=script)
     sign_in(page, "olga", f"/groups/{FailureGroup.objects.get().pk}/")
 
-    page.get_by_role("button", name="Recover the group…").click()
+    page.get_by_role("button", name="Recover the group").click()
     expect(page.locator("#run")).to_contain_text("Waits for its start: 5 to send")
     expect(page.locator("#preview")).to_contain_text("This fault is happening right now")
     page.get_by_label("First, as a canary").fill("two")

@@ -185,7 +185,7 @@ def test_a_page_of_the_list_among_100_000_letters_is_an_index_scan_whatever_the_
         "wh_dead_letters_by_group": LetterFilter(group=str(a_group_of("00000000000003e7").pk)),
     }
     for index, chosen in filters.items():
-        (matching,) = letters._matching(chosen, NOON)
+        (matching,) = letters.matching(chosen, NOON)
         page = matching.order_by(*letters.ORDER).only(*LIST_FIELDS)[:51].explain()
         assert index in page
         assert "Seq Scan" not in page

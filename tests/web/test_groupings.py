@@ -1,6 +1,9 @@
 """Letters put together by something else than their fault: exact links, honest numbers, the same however many."""
 
+import re
 from datetime import timedelta
+from html import unescape
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
@@ -9,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deadletters import counting
+from deadletters.models import RecoveryStatus
 from deadletters.queries import tallies
 from deadletters.views import regions
 from deadletters.words.filters import reason_name
@@ -129,14 +133,78 @@ def test_only_the_newest_letters_are_counted_where_no_index_helps_and_that_is_sa
     assert "Counted in the newest 2 letters;" in page.get("/groups/", {"by": "build"}).content.decode()
 
 
-def test_of_more_values_than_are_shown_it_is_said_that_there_are_more(page, monkeypatch):
-    monkeypatch.setattr(tallies, "SHOWN", 2)
-    for kind in "abc":
-        a_letter(message_type=kind)
+def many_values(n=60):
+    """Make n values of each grouping, each a minute younger and, in twos, with one letter more."""
+    for place in range(n):
+        for extra in range(1 + place % 3):
+            a_letter(
+                message_type=f"type-{place:03}",
+                destination=f"place-{place:03}",
+                stream_id=f"00000000-0000-4000-8000-{place:012}",
+                generation=f"build-{place:03}",
+                subjects=[("order", f"{place:03}")],
+                status=RecoveryStatus.PENDING if extra < 2 else RecoveryStatus.RECOVERED,
+                dead_lettered_at=NOON + timedelta(minutes=place, seconds=extra),
+            )
+    counting.fold()
 
-    content = page.get("/groups/", {"by": "type"}).content.decode()
-    assert len(rows(page, by="type")) == 2
-    assert "There are more" in content
+
+def pages(page, **parameters):
+    """Return the rows of each page of a grouping, following its links to the next one."""
+    found, query = [], urlencode(parameters)
+    while query is not None:
+        response = page.get(f"/groups/?{query}")
+        found.append(response.context["region"].value.rows)
+        following = re.search(r'rel="next" href="/groups/\?([^"]+)"', response.content.decode())
+        query = unescape(following[1]) if following else None
+    return found
+
+
+@pytest.mark.parametrize("sort", ["last_seen", "open", "total"])
+@pytest.mark.parametrize("by", ["type", "destination", "subject", "stream", "build"])
+def test_every_value_is_on_exactly_one_page_and_the_pages_are_in_order(page, by, sort):
+    many_values()
+
+    found = pages(page, by=by, sort=sort, size=25)
+    rows_ = [row for rows in found for row in rows]
+    assert [len(rows) for rows in found] == [25, 25, 10]
+    assert len({row.value for row in rows_}) == 60
+    key = {"last_seen": lambda row: row.newest_at, "open": lambda row: row.open, "total": lambda row: row.total}[sort]
+    assert [key(row) for row in rows_] == sorted(map(key, rows_), reverse=True)
+
+
+def test_a_text_is_looked_for_on_all_pages(page):
+    many_values()
+
+    assert [[row.value for row in rows] for rows in pages(page, by="type", q="-05", size=25)] == [
+        [f"type-{place:03}" for place in range(59, 49, -1)]
+    ]
+
+
+def test_by_number_only_the_types_that_died_last_are_put_in_order_and_that_is_said(page, monkeypatch):
+    monkeypatch.setattr(tallies, "RANKED", 2)
+    many_values(4)
+
+    content = page.get("/groups/", {"by": "type", "sort": "total"}).content.decode()
+    assert list(rows(page, by="type", sort="total")) == ["type-002", "type-003"]
+    assert "Of the 2 that died last." in content
+    assert list(rows(page, by="type")) == ["type-003", "type-002", "type-001", "type-000"]
+
+
+def test_of_more_subjects_than_are_put_in_order_it_is_said_how_many(page, monkeypatch):
+    monkeypatch.setattr(tallies, "SUBJECTS", 2)
+    many_values(4)
+
+    assert "Of the 2 with most open letters." in page.get("/groups/", {"by": "subject"}).content.decode()
+
+
+def test_a_page_behind_the_last_one_leads_to_the_first(page):
+    many_values(1)
+    last = "20000101T000000.000000_00000000000000000000000000000000"
+
+    content = page.get("/groups/", {"by": "build", "after": last}).content.decode()
+    assert "Nothing is behind that." in content
+    assert 'href="/groups/?by=build"' in content
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deadletters import counting
-from deadletters.models import DeadLetter, DeadLetterDeath, RecoveryStatus
+from deadletters.models import DeadLetter, DeadLetterDeath, FailureGroup, GroupFingerprint, RecoveryStatus
 from deadletters.queries import parts
 from queues.models import DeliveryLogEntry, InboxMessage, PerspectiveCursor, StoredEvent, Stream
 from tests.db.rows import write_row
@@ -157,6 +157,20 @@ def test_previous_and_next_walk_the_list_from_which_it_was_opened(page):
         walked.append(step)
     assert walked == [letter.pk for letter in wanted]
     assert response.context["steps"].newer == wanted[1].pk
+
+
+def test_in_a_group_of_several_fingerprints_the_nearest_of_all_of_them_are_next(page):
+    group = FailureGroup.objects.create(group_id=uuid4(), title="Torn")
+    made = {}
+    for place in range(7):
+        value = f"{place % 3:016x}"
+        GroupFingerprint.objects.get_or_create(fingerprint=value, version=2, defaults={"group": group})
+        fingerprint = {"error_fingerprint": value, "error_fingerprint_version": 2}
+        made[place] = a_letter(dead_lettered_at=NOON + timedelta(minutes=place), **fingerprint)
+
+    for place in range(1, 6):
+        steps = context(page, made[place], **{"in": f"group={group.pk}"})["steps"]
+        assert (steps.older, steps.newer) == (made[place - 1].pk, made[place + 1].pk)
 
 
 def test_letters_of_one_moment_are_each_met_once(page):

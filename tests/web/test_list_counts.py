@@ -9,7 +9,7 @@ from django.test.utils import override_settings
 from django.utils import timezone
 
 from deadletters.models import RecoveryStatus
-from deadletters.queries import letters
+from deadletters.queries import letters, totals
 from tests.factories import NOON, a_letter
 from tests.web.conftest import HTMX
 
@@ -63,7 +63,7 @@ def test_a_count_that_takes_too_long_takes_no_row_with_it(page, monkeypatch):
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(20)")
 
-    monkeypatch.setattr(letters, "total", slow)
+    monkeypatch.setattr(totals, "total", slow)
     with override_settings(DEADLETTERS={"REGION_SECONDS": 0.05}):
         content = page.get("/letters/", {"size": "25"}).content.decode()
 

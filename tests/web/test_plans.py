@@ -41,7 +41,7 @@ def many():
 
 
 def plan(filters):
-    (matching,) = letters._matching(filters, timezone.now())
+    (matching,) = letters.matching(filters, timezone.now())
     ordered = letters._after(matching, filters.after).order_by(*letters.ORDER)
     return ordered.only(*LIST_FIELDS)[:51].explain()
 

@@ -1,5 +1,7 @@
 """What is done to a letter from its row: the row stays, and says what became of it."""
 
+from uuid import uuid4
+
 import pytest
 from django.contrib.auth.models import Permission
 
@@ -109,6 +111,17 @@ def test_each_verb_needs_its_own_right(signed_in, right, verb, other, after):
     assert not OperatorAction.objects.exists()
     assert act(browser, letter, verb).status_code == 200
     assert DeadLetter.objects.get().recovery_status == after
+
+
+def test_who_lacks_the_right_learns_nothing_of_the_letter_not_even_that_it_changed_or_is_gone(signed_in):
+    user, letter = a_user("rita", "Viewers"), a_letter(status=RecoveryStatus.HELD)
+    user.user_permissions.add(Permission.objects.get(codename="recover"))
+    browser = signed_in(user)
+
+    assert act(browser, letter, "hold", status="0").status_code == 403
+    assert browser.post(f"/letters/{uuid4()}/act", {"verb": "give_up"}, headers=HTMX).status_code == 403
+    assert act(browser, letter, "burn").status_code == 403
+    assert act(browser, letter, "hold", status="0", headers={}).status_code == 403
 
 
 def test_a_row_offers_what_may_be_done_by_whom(page, signed_in, viewer):

@@ -116,7 +116,9 @@ def test_the_button_says_how_many_would_go_and_who_holds_the_others(page):
     run = a_run([a_letter(), a_letter(**held), a_letter(**held)])
 
     content = text_of(page.get(address("run", run)))
-    assert 'Recover 1 of 3 letters, <span data-mirror="canary" data-most="1">1</span> first' in content
+    shown = '<span data-when="include_held" data-is="off">Recover 1 of 3 letters</span>'
+    other = '<span data-when="include_held" data-is="on" hidden>Recover 3 letters</span>'
+    assert f'{shown}{other}, <span data-mirror="canary" data-most="1">1</span> first' in content
     assert "Letters that a person holds, too (2)" in content
 
 
@@ -143,7 +145,7 @@ def test_above_a_hundred_letters_the_number_that_the_button_names_is_typed(page,
     run = a_run([a_letter() for _ in range(3)], states=[ItemState.SKIPPED])
 
     content = text_of(page.get(address("run", run)))
-    assert "Type how many letters to send: 2" in content
+    assert "Type how many letters the run is about: 2" in content
     assert "Recover 2 letters" in content
 
 

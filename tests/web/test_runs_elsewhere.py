@@ -37,10 +37,11 @@ def test_a_group_shows_its_runs_and_what_worked_last_time(page):
     assert "<b>50 %</b> of 2 letters handled" in told.partition("</ul>")[0]
     assert f'href="{address("run", worked)}"' in told
     assert "bank up" in content
-    assert "Recover the group…" in content
+    assert "Recover the group: 1…" in content
     assert f'name="filter" value="group={group.pk}"' in content
     FailureGroup.objects.update(state="fixed", fixed_in_generation="build-9")
-    assert "Recover what build build-9 should fix…" in text_of(page.get(reverse("deadletters:group", args=[group.pk])))
+    content = text_of(page.get(reverse("deadletters:group", args=[group.pk])))
+    assert "Recover what build build-9 should fix: 1…" in content
 
 
 def test_lists_offer_a_run_of_what_matches_and_of_what_is_picked(page, signed_in, viewer):
@@ -57,7 +58,7 @@ def test_lists_offer_a_run_of_what_matches_and_of_what_is_picked(page, signed_in
         offered = text_of(signed_in(viewer).get(where))
         assert "prepare" not in offered
         assert 'name="letter"' not in offered
-    assert "Recover everything…" in text_of(page.get("/letters/"))
+    assert "Recover everything: 1…" in text_of(page.get("/letters/"))
 
 
 def test_the_admin_leads_to_the_page_of_a_run(signed_in, viewer):

@@ -116,6 +116,8 @@ class LetterFilter(ListFilter):
     def __post_init__(self) -> None:
         check_one_of("status", self.status, STATUSES)
         check_one_of("again", self.again, AGAIN)
+        if self.source in SOURCES.values():
+            raise BadFilter(f"“{self.source}” is called {_named(self.source)} here.")
         check_one_of("cause", self.cause, CAUSES)
         check_one_of("disposition", self.disposition, DISPOSITIONS)
         if self.reason and self.reason_number is None:
@@ -180,6 +182,10 @@ class LetterFilter(ListFilter):
     def times(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """Return since and until as times; "24h" counts back from `now`."""
         return moment_of("since", self.since, now), moment_of("until", self.until, now)
+
+
+def _named(source_table: str) -> str:
+    return next(name for name, table in SOURCES.items() if table == source_table)
 
 
 def reason_name(number: int) -> str:
