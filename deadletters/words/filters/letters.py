@@ -116,7 +116,7 @@ class LetterFilter(ListFilter):
     def __post_init__(self) -> None:
         check_one_of("status", self.status, STATUSES)
         check_one_of("again", self.again, AGAIN)
-        if self.source in SOURCES.values():
+        if self.source not in SOURCES and self.source in SOURCES.values():
             raise BadFilter(f"“{self.source}” is called {_named(self.source)} here.")
         check_one_of("cause", self.cause, CAUSES)
         check_one_of("disposition", self.disposition, DISPOSITIONS)
