@@ -1,14 +1,14 @@
 """How many messages each source has, by what they wait for."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet
+from django.db.models import Count, Min, Q
 
 from deadletters.queries import pauses
-from deadletters.queries.live import IS_LET_THROUGH, ORDER, annotated
+from deadletters.queries.live import IS_LET_THROUGH, ORDER, annotated, bare
 from queues import stats
 from queues.models import CircuitState, Destination, PerspectiveSubscription, SourcePause, Stream
 from queues.store.live import clock, planned_for_little
@@ -42,12 +42,12 @@ class Depth:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Range:
-    """The messages of a range of due times, counted by state; `is_cut`: there are more than were looked at."""
+class _Looked:
+    """Messages of a source by state, and the ranges of due times of which there are more than were looked at."""
 
     parts: Mapping[str, int]
     oldest: datetime | None
-    is_cut: bool
+    cut: Set[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +69,9 @@ def briefly(*, now: datetime) -> Sequence[Brief]:
 
 
 def _brief(source: str, depth: int, now: datetime, pause: SourcePause | None) -> Brief:
-    counted, oldest = _counted(_due(source, now), source)
-    looked_at = LOOKED_AT if sum(counted.values()) == LOOKED_AT else None
-    return Brief(source=source, depth=depth, oldest_due_at=oldest, looked_at=looked_at, pause=pause)
+    looked = _look(source, {"due": _RANGES["due"]}, now)
+    looked_at = LOOKED_AT if looked.cut else None
+    return Brief(source=source, depth=depth, oldest_due_at=looked.oldest, looked_at=looked_at, pause=pause)
 
 
 def depths() -> Sequence[Depth]:
@@ -83,46 +83,41 @@ def depths() -> Sequence[Depth]:
 
 
 def _depth(source: str, depth: int, now: datetime, pause: SourcePause | None) -> Depth:
-    due = _range(source, now, Q(scheduled_for__lte=now))
-    later = _range(source, now, Q(scheduled_for__gt=now, scheduled_for__lt=STOPPED_UNTIL))
-    stopped = _range(source, now, Q(scheduled_for__gte=STOPPED_UNTIL))
-    parts = {state: due.parts[state] + later.parts[state] + stopped.parts[state] for state in STATES}
-    capped = _capped(due, later, stopped)
+    looked = _look(source, _RANGES, now)
+    seen = sum(looked.parts.values())
     held = Stream.objects.filter(held_by__isnull=False, queue__in=_queues_of(source))
     return Depth(
         source=source,
-        depth=max(depth, sum(parts.values())) if capped else sum(parts.values()),
-        parts=parts,
-        capped=capped,
+        depth=max(depth, seen) if looked.cut else seen,
+        parts=looked.parts,
+        capped=frozenset[str]().union(*(_STATES_OF[name] for name in looked.cut)),
         held_streams=held.values("stream_id")[: COUNT_CAP + 1].count(),
-        oldest_due_at=due.oldest,
-        looked_at=LOOKED_AT if due.is_cut else None,
+        oldest_due_at=looked.oldest,
+        looked_at=LOOKED_AT if "due" in looked.cut else None,
         pause=pause,
     )
 
 
-def _capped(due: _Range, later: _Range, stopped: _Range) -> Set[str]:
-    """Return the states of which there may be more than were counted."""
-    capped = {"waiting", "paused", "held", "in_flight"} if due.is_cut else set()
-    capped |= {"delayed", "held"} if later.is_cut else set()
-    return capped | ({"stopped"} if stopped.is_cut else set())
+_RANGES: Mapping[str, Callable[[datetime], Q]] = {
+    "due": lambda now: Q(scheduled_for__lte=now),
+    "later": lambda now: Q(scheduled_for__gt=now, scheduled_for__lt=STOPPED_UNTIL),
+    "stopped": lambda _: Q(scheduled_for__gte=STOPPED_UNTIL),
+}
+"""Ranges of due times. The first messages of each are counted, all by one statement: compiling it costs most."""
+_STATES_OF = {
+    "due": frozenset({"waiting", "paused", "held", "in_flight"}),
+    "later": frozenset({"delayed", "held"}),
+    "stopped": frozenset({"stopped"}),
+}
 
 
-def _range(source: str, now: datetime, of: Q) -> _Range:
-    rows: QuerySet[Any] = annotated(source, now).filter(of).order_by(*ORDER)
-    parts, oldest = _counted(rows, source)
-    is_full = sum(parts.values()) == LOOKED_AT
-    is_cut = is_full and rows.values("position")[LOOKED_AT : LOOKED_AT + 1].exists()
-    return _Range(parts=parts, oldest=oldest, is_cut=is_cut)
+_COLUMNS = ("state", "is_behind", "held_by", "dead_letter_id", *ORDER)
 
 
-def _due(source: str, now: datetime) -> QuerySet[Any]:
-    rows: QuerySet[Any] = annotated(source, now).filter(scheduled_for__lte=now).order_by(*ORDER)
-    return rows
-
-
-def _counted(rows: QuerySet[Any], source: str) -> tuple[Mapping[str, int], datetime | None]:
-    """Count the first LOOKED_AT rows by state; return it with the due time of the first that waits for a worker."""
+def _look(source: str, ranges: Mapping[str, Callable[[datetime], Q]], now: datetime) -> _Looked:
+    of = {name: within(now) for name, within in ranges.items()}
+    first, *others = (bare(source).filter(within).order_by(*ORDER).values("pk")[:LOOKED_AT] for within in of.values())
+    keys = first.union(*others, all=True) if others else first
     columns = [
         "state",
         "is_behind",
@@ -131,10 +126,21 @@ def _counted(rows: QuerySet[Any], source: str) -> tuple[Mapping[str, int], datet
         *ORDER,
         *(["destination"] if source == OUTBOX else []),
     ]
-    found = rows.values(*columns)[:LOOKED_AT]
+    rows = annotated(source, now).filter(pk__in=keys).values(*columns)[: LOOKED_AT * len(of)]
     counts: dict[str, Any] = {state: Count("position", filter=Q(state=state)) for state in STATES}
-    read = found.aggregate(**counts, oldest=Min("scheduled_for", filter=_waits_for_a_worker(source)))
-    return {state: read[state] for state in STATES}, read["oldest"]
+    sizes: dict[str, Any] = {f"n_{name}": Count("position", filter=within) for name, within in of.items()}
+    read = rows.aggregate(**counts, **sizes, oldest=Min("scheduled_for", filter=_waits_for_a_worker(source)))
+    full = [name for name in of if read[f"n_{name}"] == LOOKED_AT]
+    return _Looked(
+        parts={state: read[state] for state in STATES},
+        oldest=read["oldest"],
+        cut={name for name in full if _are_more(source, of[name])},
+    )
+
+
+def _are_more(source: str, within: Q) -> bool:
+    rows = bare(source).filter(within).order_by(*ORDER)
+    return rows.values("position")[LOOKED_AT : LOOKED_AT + 1].exists()
 
 
 def _waits_for_a_worker(source: str) -> Q:
