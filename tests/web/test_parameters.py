@@ -1,6 +1,6 @@
 """What an address says is understood, or answered with what is wrong: on every page alike, never a page in a page."""
 
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.urls import reverse
@@ -14,6 +14,9 @@ from tests.factories import a_letter
 from tests.web.conftest import HTMX
 
 pytestmark = pytest.mark.django_db
+
+NOBODYS = UUID(int=4711)
+"""An id that no row has; the same in each process, since it is in the names of tests."""
 
 READ_WITHOUT = {
     *("edit", "version", "purge", "restore", "saved_view", "group_of", "group_menu", "run_preview", "live_message"),
@@ -53,15 +56,15 @@ def test_a_parameter_that_is_given_twice_is_400(page, name):
         "/subject/?id=42",
         "/subject/?type=order&id=42&after=soon",
         "/letters/views/4711",
-        f"/letters/{uuid4()}/",
-        f"/letters/{uuid4()}/edit",
-        f"/letters/{uuid4()}/versions/1",
-        f"/groups/{uuid4()}/",
-        f"/groups/{uuid4()}/menu",
+        f"/letters/{NOBODYS}/",
+        f"/letters/{NOBODYS}/edit",
+        f"/letters/{NOBODYS}/versions/1",
+        f"/groups/{NOBODYS}/",
+        f"/groups/{NOBODYS}/menu",
         "/groups/of/0123456789abcdef",
-        f"/runs/{uuid4()}/",
-        f"/runs/{uuid4()}/preview",
-        f"/runs/{uuid4()}/live",
+        f"/runs/{NOBODYS}/",
+        f"/runs/{NOBODYS}/preview",
+        f"/runs/{NOBODYS}/live",
     ],
 )
 def test_what_is_not_there_is_a_line_of_text_inside_a_page_and_a_page_without(signed_in, here):
