@@ -1,7 +1,7 @@
 """What the page of one failure group shows, each region read in a time of its own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest
@@ -88,7 +88,7 @@ def _worked(found: FailureGroup, newest: Recent | None) -> Worked:
         Try(verb="single", by=one.actor, at=one.sent_at, ends={one.verdict: 1} if one.verdict else {})
         for one in singles
     ]
-    return Worked(runs=rows[:RUNS], results=results(tries))
+    return Worked(runs=[replace(row, group=found) for row in rows[:RUNS]], results=results(tries))
 
 
 def triage_context(

@@ -157,7 +157,7 @@ def test_many_are_held_without_script(open_page):
     page.get_by_role("button", name="Hold the picked…").click()
     page.get_by_role("button", name="Hold 1 letter").click()
     expect(page.locator(".messages")).to_contain_text("Held 1 of 1 letters.")
-    page.get_by_label("all that match").check()
+    page.get_by_label("that match").check()
     page.get_by_role("button", name="Hold the picked…").click()
     page.get_by_role("button", name="Hold 2 letters").click()
     assert held().count() == 3

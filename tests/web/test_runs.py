@@ -116,9 +116,9 @@ def test_the_button_says_how_many_would_go_and_who_holds_the_others(page):
     run = a_run([a_letter(), a_letter(**held), a_letter(**held)])
 
     content = text_of(page.get(address("run", run)))
-    shown = '<span data-when="include_held" data-is="off">Recover 1 of 3 letters</span>'
-    other = '<span data-when="include_held" data-is="on" hidden>Recover 3 letters</span>'
-    assert f'{shown}{other}, <span data-mirror="canary" data-most="1">1</span> first' in content
+    shown = '<span data-when="include_held" data-is="off">Recover 1 of 3 letters,</span>'
+    other = '<span data-when="include_held" data-is="on" hidden>Recover 3 letters,</span>'
+    assert f'{shown}{other} <span data-mirror="canary" data-most="1">1</span> first' in content
     assert "Letters that a person holds, too (2)" in content
 
 
