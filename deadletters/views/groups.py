@@ -1,6 +1,7 @@
 """The list of failure groups, one group, and its triage."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,14 +17,14 @@ from deadletters import triage
 from deadletters.models import FailureGroup
 from deadletters.queries import grouplist, groups, tallies, visits
 from deadletters.store.visits import arrive
-from deadletters.views import grouppage, regions
+from deadletters.views import grouppage, regions, triageforms
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.errors import no_such
 from deadletters.views.grouppage import FIELDS, notes_context, triage_context
 from deadletters.views.groupverbs import version_of
-from deadletters.views.parameters import Form, changes_of, filter_of, refused_form, takes
+from deadletters.views.parameters import filter_of, takes
 from deadletters.words import access
-from deadletters.words.errors import BadChange, BadFilter, BadNote, NoSuchGroup, StaleChange
+from deadletters.words.errors import BadFilter, BadNote, NoSuchGroup
 from deadletters.words.filters import (
     GROUP_SORTS,
     GROUP_STATES,
@@ -98,25 +99,16 @@ def triage_group(request: HttpRequest, group_id: UUID) -> HttpResponse:
     """Save the triage form: 422 with what was typed when it cannot be kept, 409 when somebody was first."""
     try:
         found = groups.get(group_id)
-        changed = triage.change_group(
-            group_id=found.group_id,
-            user=request.user,
-            changes=changes_of(request, found, FIELDS),
-            reason=request.POST.get("reason", "").strip()[: triage.MAX_NOTE],
-            row_version=version_of(request.POST),
-        )
+        change = partial(triage.change_group, group_id=found.group_id, row_version=version_of(request.POST))
+        answer = triageforms.answer(request, found, FIELDS, change=change, fresh=partial(groups.get, group_id))
     except NoSuchGroup:
         return _no_such_group(request)
-    except BadChange as exc:
-        return _refused(request, found, 422, refused_form(request, found, FIELDS, wrong=exc))
-    except StaleChange:
-        found = groups.get(group_id)
-        return _refused(request, found, 409, refused_form(request, found, FIELDS), stale=True)
-    said = _("Saved.") if changed else _("Nothing was different; nothing was changed.")
+    if answer.form:
+        return _refused(request, answer)
     if wants_fragment(request):
         fresh = groups.get(found.group_id)
-        return _render(request, "_triaged.html", {**triage_context(request, fresh), "form_said": said})
-    messages.success(request, said)
+        return _render(request, "_triaged.html", {**triage_context(request, fresh), "form_said": answer.said})
+    messages.success(request, answer.said)
     return redirect("deadletters:group", found.group_id)
 
 
@@ -143,13 +135,11 @@ def add_note(request: HttpRequest, group_id: UUID) -> HttpResponse:
     return redirect("deadletters:group", found.group_id)
 
 
-def _refused(
-    request: HttpRequest, found: FailureGroup, status: int, form: Form, *, stale: bool = False
-) -> HttpResponse:
+def _refused(request: HttpRequest, answer: triageforms.Answer[FailureGroup]) -> HttpResponse:
     if wants_fragment(request):
-        context = {**triage_context(request, found), "form": form, "stale": stale}
-        return _render(request, "_triage.html", context, status=status)
-    return _page(request, found, status=status, form=form, stale=stale)
+        context = {**triage_context(request, answer.row), **answer.again}
+        return _render(request, "_triage.html", context, status=answer.status)
+    return _page(request, answer.row, status=answer.status, **answer.again)
 
 
 def _page(request: HttpRequest, found: FailureGroup, *, status: int = 200, **more: Any) -> HttpResponse:

@@ -1,5 +1,6 @@
 """What may be done to one dead letter."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -10,12 +11,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from deadletters import triage
-from deadletters.models import DeadLetter, Disposition
+from deadletters.models import Disposition
 from deadletters.queries import letters
 from deadletters.store.recovery import Sent
+from deadletters.views import triageforms
 from deadletters.views.access import needs, wants_fragment
-from deadletters.views.letter import FIELDS, NOTES, back_to, form_seen, fragment, inside, no_such_letter, whole
-from deadletters.views.parameters import Form, changes_of, refused_form
+from deadletters.views.letter import FIELDS, NOTES, WHOLE, back_to, form_seen, fragment, inside, no_such_letter, whole
+from deadletters.views.parameters import reason_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadNote, NoSuchLetter, StaleChange
 
@@ -78,26 +80,22 @@ def triage_letter(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Save the triage form: 422 with what was typed when it cannot be kept, 409 when somebody was first."""
     try:
         letter = letters.get(dead_letter_id)
-        if request.POST.get("seen") != form_seen(letter):
-            raise StaleChange
-        changed = triage.change_letter(
-            dead_letter_id=letter.dead_letter_id,
-            user=request.user,
-            changes=changes_of(request, letter, FIELDS),
-            reason=_reason(request),
-            row_version=letter.row_version,
+        answer = triageforms.answer(
+            request,
+            letter,
+            FIELDS,
+            change=partial(triage.change_letter, dead_letter_id=letter.pk, row_version=letter.row_version),
+            fresh=partial(letters.get, dead_letter_id),
+            is_stale=request.POST.get("seen") != form_seen(letter),
         )
     except NoSuchLetter:
         return no_such_letter(request)
-    except BadChange as exc:
-        return _form_again(request, letter, 422, refused_form(request, letter, FIELDS, wrong=exc))
-    except StaleChange:
-        letter = letters.get(dead_letter_id)
-        return _form_again(request, letter, 409, refused_form(request, letter, FIELDS), stale=True)
-    said = _("Saved.") if changed else _("Nothing was different; nothing was changed.")
+    if answer.form:
+        template = "_triage.html" if wants_fragment(request) else WHOLE
+        return fragment(request, letter.dead_letter_id, template, status=answer.status, **answer.again)
     if wants_fragment(request):
-        return fragment(request, letter.dead_letter_id, "_triaged.html", form_said=said)
-    messages.success(request, said)
+        return fragment(request, letter.dead_letter_id, "_triaged.html", form_said=answer.said)
+    messages.success(request, answer.said)
     return back_to(request, letter.dead_letter_id)
 
 
@@ -117,7 +115,7 @@ def decide(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
             dead_letter_id=letter.dead_letter_id,
             user=request.user,
             changes=changes,
-            reason=_reason(request),
+            reason=reason_of(request),
             row_version=letter.row_version,
         )
     except NoSuchLetter:
@@ -155,17 +153,6 @@ def _decided(request: HttpRequest, dead_letter_id: UUID, status: int, said: str)
         return whole(request, dead_letter_id, status=status, said=said)
     messages.success(request, said)
     return back_to(request, dead_letter_id)
-
-
-def _form_again(
-    request: HttpRequest, letter: DeadLetter, status: int, form: Form, *, stale: bool = False
-) -> HttpResponse:
-    template = "_triage.html" if wants_fragment(request) else "detail.html"
-    return fragment(request, letter.dead_letter_id, template, status=status, form=form, stale=stale)
-
-
-def _reason(request: HttpRequest) -> str:
-    return request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
 
 
 def recovery_words(recovery: triage.Recovery) -> str:

@@ -20,7 +20,7 @@ from deadletters import triage
 from deadletters.queries import live, messages, timeline
 from deadletters.queries.messages import Detail
 from deadletters.views.access import needs, wants_fragment
-from deadletters.views.parameters import filter_of
+from deadletters.views.parameters import filter_of, reason_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, NoSuchMessage
 from deadletters.words.filters import (
@@ -122,7 +122,7 @@ def run_now(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse
 
     def act() -> tuple[int, str]:
         started = triage.run_now(
-            source=SOURCES[source], message_id=message_id, user=request.user, reason=_reason(request)
+            source=SOURCES[source], message_id=message_id, user=request.user, reason=reason_of(request)
         )
         return {
             Started.DUE: (200, _("It is due now.")),
@@ -139,7 +139,9 @@ def stop(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
     """Park a message until somebody runs it; a run of it is undone when it reports."""
 
     def act() -> tuple[int, str]:
-        stopped = triage.stop(source=SOURCES[source], message_id=message_id, user=request.user, reason=_reason(request))
+        stopped = triage.stop(
+            source=SOURCES[source], message_id=message_id, user=request.user, reason=reason_of(request)
+        )
         return {
             Stopped.STOPPED: (200, _("Stopped. It waits until somebody runs it.")),
             Stopped.REVOKED: (200, _("Stopped. It was claimed: what runs of it now is undone and not counted.")),
@@ -192,13 +194,9 @@ def _acted(request: HttpRequest, source: str, message_id: UUID, act: Callable[[]
             return _gone(request, source, message_id, status=status)
         return _render(request, "_live.html", {**context, "said": said, "is_done": status == 200}, status=status)
     if status != 200:
-        return _page(request, source, message_id, status=status, said=said, reason=_reason(request))
+        return _page(request, source, message_id, status=status, said=said, reason=reason_of(request))
     success(request, said)
     return redirect("deadletters:live_message", source, message_id)
-
-
-def _reason(request: HttpRequest) -> str:
-    return request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
 
 
 def _page(request: HttpRequest, source: str, message_id: UUID, *, status: int = 200, **more: Any) -> HttpResponse:

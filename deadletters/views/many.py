@@ -22,6 +22,7 @@ from deadletters.triage import many
 from deadletters.triage.changes import MAX_OWNER
 from deadletters.views import justdone
 from deadletters.views.access import needs
+from deadletters.views.parameters import reason_of
 from deadletters.views.regions import load
 from deadletters.views.scopes import EVERYTHING, MATCHING, PICKED, page_of, scope_of
 from deadletters.words import access
@@ -166,7 +167,7 @@ def _order(request: HttpRequest) -> triage.Order:
     verb = request.POST.get("verb", "")
     if verb not in many.VERBS:
         raise BadScope(_("There is no such action."))
-    reason = request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
+    reason = reason_of(request)
     return triage.Order(verb=verb, value=request.POST.get("value", ""), reason=reason)
 
 

@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from django.http import HttpRequest, HttpResponseBase
 
+from deadletters import triage
 from deadletters.views.errors import not_understood
 from deadletters.words.errors import BadChange, BadFilter
 from deadletters.words.filters.listfilter import ListFilter
@@ -84,6 +85,11 @@ def changes_of(request: HttpRequest, row: object, fields: Sequence[str]) -> Mapp
     present = _texts(row, fields)
     typed = {name: request.POST.get(name, text).strip() for name, text in present.items()}
     return {name: read(name, text) for name, text in typed.items() if text != present[name]}
+
+
+def reason_of(request: HttpRequest) -> str:
+    """Return the reason that a form gives, as much of it as is kept."""
+    return request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
 
 
 def _texts(row: object, fields: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh, push_url
 
-from deadletters import triage
 from deadletters.models import FailureGroup, RecoveryRun, RunKind, RunState
 from deadletters.queries import filternames, groups, letters, runs, timeline
 from deadletters.queries.previews import bounded
@@ -22,7 +21,7 @@ from deadletters.recovery.preview import Preview, preview
 from deadletters.views import planforms, scopes, shell
 from deadletters.views.access import needs, wants_fragment
 from deadletters.views.errors import no_such
-from deadletters.views.parameters import filter_of
+from deadletters.views.parameters import filter_of, reason_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadPlan, BadScope, NoSuchRun, StaleChange
 from deadletters.words.filters import ITEM_STATES, RUN_KINDS, RUN_STATES, ItemFilter, RunFilter
@@ -78,7 +77,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 def prepare(request: HttpRequest) -> HttpResponse:
     """Freeze what is asked for as a new run and lead to it; 422 with the reason when nothing can be."""
     try:
-        run_id = service.prepare(user=request.user, scope=scopes.scope_of(request.POST), reason=_reason(request))
+        run_id = service.prepare(user=request.user, scope=scopes.scope_of(request.POST), reason=reason_of(request))
     except (BadScope, BadFilter) as exc:
         return _render(request, "refused.html", {"error": str(exc)}, status=422)
     return redirect("deadletters:run", run_id)
@@ -164,7 +163,7 @@ def start(request: HttpRequest, run_id: UUID) -> HttpResponse:
             user=request.user,
             run_id=run_id,
             plan=planforms.plan_of(request.POST),
-            reason=_reason(request),
+            reason=reason_of(request),
             count=planforms.count_of(request.POST),
             row_version=_version(request),
         )
@@ -192,7 +191,7 @@ def change(request: HttpRequest, run_id: UUID) -> HttpResponse:
         return HttpResponse(_("There is no such action."), status=400, content_type="text/plain")
     status, said = 200, _(DONE[request.POST["action"]])
     try:
-        act(user=request.user, run_id=run_id, reason=_reason(request))
+        act(user=request.user, run_id=run_id, reason=reason_of(request))
     except NoSuchRun:
         return _no_such_run(request)
     except (BadChange, StaleChange):
@@ -212,10 +211,6 @@ def _live(request: HttpRequest, context: dict[str, Any], *, status: int = 200) -
     if run.state in (RunState.STOPPED, RunState.FINISHED):
         context |= _whys(run)
     return _render(request, "_live.html", context, status=status)
-
-
-def _reason(request: HttpRequest) -> str:
-    return request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
 
 
 def _version(request: HttpRequest) -> int | None:
