@@ -1,6 +1,7 @@
 """How dead letters are brought back: policies, runs with their items, and the builds that were deployed."""
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -111,7 +112,8 @@ class RecoveryRun(models.Model):
 
     `scope` is the filter or the list of ids that was asked for, `scope_words` says it in English; what it came
     to is in the items. `plan`: canary size, ramp, rate, stop rule, stream order, start, deadline. `fresh_count`: of a
-    scheduled run, how many of its letters had died since the scan before.
+    scheduled run, how many of its letters had died since the scan before. `fingerprints`: the most frequent ones of a
+    run that is of no one group.
     """
 
     run_id = models.UUIDField(primary_key=True)
@@ -130,6 +132,7 @@ class RecoveryRun(models.Model):
     starts_at = models.DateTimeField(null=True)
     frozen_at = models.DateTimeField(null=True)
     frozen_count = models.IntegerField(null=True)
+    fingerprints = ArrayField(models.TextField(), db_default=models.Value([], ArrayField(models.TextField())))
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     wave = models.IntegerField(db_default=0)
@@ -192,6 +195,8 @@ class RecoveryRun(models.Model):
             ),
             # What was tried on a group before.
             models.Index(name="recovery_runs_of_group", fields=["group_id", "-created_at"]),
+            # What was tried on letters of a group in runs that were not of it.
+            GinIndex(name="recovery_runs_of_fault", fields=["fingerprints"]),
             # What a build replayed.
             models.Index(name="recovery_runs_of_build", fields=["generation"], condition=Q(kind=RunKind.REPLAY)),
         ]

@@ -27,12 +27,35 @@ FAILED_SAMPLE = 1_000
 RUNS_OF_GROUP = 20
 """How many of a group's runs, the newest, tell what worked."""
 
+OTHER_ITEMS = 2_000
+"""How many letters of a run that is not of the group, the first ones by their ids, are asked whether they are."""
+
 _OF_GROUP = """
+WITH own (fingerprint) AS MATERIALIZED (
+    SELECT DISTINCT fingerprint::text FROM group_fingerprints WHERE group_id = %(group)s LIMIT %(fingerprints)s
+), found AS (
+    (SELECT run_id FROM recovery_runs WHERE group_id = %(group)s ORDER BY created_at DESC LIMIT %(runs)s)
+    UNION
+    (SELECT run_id FROM recovery_runs
+      WHERE fingerprints && ARRAY(SELECT fingerprint FROM own) AND group_id IS DISTINCT FROM %(group)s
+      ORDER BY created_at DESC LIMIT %(runs)s))
 SELECT r.run_id, r.kind, r.state, r.scope_words, r.plan, r.group_id, r.generation, r.actor, r.reason, r.created_at,
        r.starts_at, r.started_at, r.finished_at, r.frozen_count, r.stop_reason,
-       (SELECT jsonb_object_agg(i.state, i.n)::text
-          FROM (SELECT t.state, count(*) AS n FROM recovery_items t WHERE t.run_id = r.run_id GROUP BY 1) i) AS by_state
-  FROM recovery_runs r WHERE r.group_id = %(group)s ORDER BY r.created_at DESC LIMIT %(runs)s
+       CASE WHEN r.group_id = %(group)s THEN
+           (SELECT jsonb_object_agg(i.state, i.n)::text
+              FROM (SELECT t.state, count(*) AS n FROM recovery_items t WHERE t.run_id = r.run_id GROUP BY 1) i)
+       ELSE
+           (SELECT jsonb_object_agg(i.state, i.n)::text
+              FROM (SELECT t.state, count(*) AS n
+                      FROM (SELECT b.state, b.fingerprint FROM recovery_items b
+                             WHERE b.run_id = r.run_id
+                               AND b.item_id BETWEEN (left(md5(r.run_id::text), 20) || repeat('0', 12))::uuid
+                                                 AND (left(md5(r.run_id::text), 20) || repeat('f', 12))::uuid
+                             ORDER BY b.item_id LIMIT %(items)s) t
+                     WHERE t.fingerprint IN (SELECT o.fingerprint FROM own o) GROUP BY 1) i)
+       END AS by_state
+  FROM found f JOIN recovery_runs r ON r.run_id = f.run_id
+ ORDER BY r.created_at DESC LIMIT %(runs)s
 """
 
 _WHEN = " at [0-9-]{10} [0-9:]{8} UTC$"
@@ -67,7 +90,7 @@ class Items:
 def page(filters: RunFilter) -> Page:
     """Return the page of the list that the filter names, newest first."""
     matching = _matching(filters)
-    newest = _after(matching, filters.after).defer("scope").order_by("-created_at", "-run_id")
+    newest = _after(matching, filters.after).defer("scope", "fingerprints").order_by("-created_at", "-run_id")
     found = list(newest[: filters.size + 1])
     shown = found[: filters.size]
     totals = totals_of([run.run_id for run in shown])
@@ -177,8 +200,9 @@ def newcomers(run: RecoveryRun) -> int:
 
 
 def of_group(group_id: UUID) -> Sequence[Row]:
-    """Return the newest runs on a group with their letters by state, in one query."""
-    found: Sequence[Any] = list(RecoveryRun.objects.raw(_OF_GROUP, {"group": group_id, "runs": RUNS_OF_GROUP}))
+    """Return the newest runs on letters of a group, with those of its letters by state, in one query."""
+    limits = {"runs": RUNS_OF_GROUP, "items": OTHER_ITEMS, "fingerprints": groups.MAX_FINGERPRINTS}
+    found: Sequence[Any] = list(RecoveryRun.objects.raw(_OF_GROUP, {"group": group_id, **limits}))
     none = dict.fromkeys(map(str, ItemState.values), 0)
     return [Row(run=run, totals=none | json.loads(run.by_state or "{}")) for run in found]
 

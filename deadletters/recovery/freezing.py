@@ -90,7 +90,8 @@ def _note(run: RecoveryRun, count: int) -> None:
     elif count == 0:
         writing.end(run.run_id, RunState.FINISHED, "no letter matches")
     else:
-        writing.change(run.run_id, state=RunState.READY, frozen_at=Now(), frozen_count=count)
+        faults = [] if run.group_id else writing.faults(run.run_id)
+        writing.change(run.run_id, state=RunState.READY, frozen_at=Now(), frozen_count=count, fingerprints=faults)
 
 
 def _insert(run_id: UUID, parts: Sequence[QuerySet[DeadLetter]]) -> int:

@@ -1,6 +1,6 @@
 """Writes of recovery runs and their items."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -27,6 +27,22 @@ UPDATE recovery_items SET is_canary = true
             WHERE i.run_id = %s AND i.state = 'waiting' AND i.is_next) s
         ORDER BY s.turn, s.item_id LIMIT %s))
 """
+
+
+FAULTS = 100
+"""Fingerprints that a run is known by."""
+
+_FAULTS = """
+SELECT fingerprint FROM recovery_items WHERE run_id = %s AND fingerprint IS NOT NULL
+ GROUP BY fingerprint ORDER BY count(*) DESC, fingerprint LIMIT %s
+"""
+
+
+def faults(run_id: UUID) -> Sequence[str]:
+    """Return the fingerprints that most letters of a run have."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FAULTS, [run_id, FAULTS])
+        return [fingerprint for (fingerprint,) in cursor.fetchall()]
 
 
 def change(run_id: UUID, **columns: Any) -> None:

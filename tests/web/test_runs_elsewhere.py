@@ -3,7 +3,8 @@
 import pytest
 from django.urls import reverse
 
-from deadletters.models import ItemState, RunState
+from deadletters import counting
+from deadletters.models import FailureGroup, ItemState, RecoveryItem, RecoveryRun, RunState
 from tests.addresses import address
 from tests.factories import a_letter, a_run
 from tests.web.conftest import text_of
@@ -23,9 +24,6 @@ def test_a_letter_says_in_which_runs_it_was_and_with_what_verdict(page):
 
 
 def test_a_group_shows_its_runs_and_what_worked_last_time(page):
-    from deadletters import counting
-    from deadletters.models import FailureGroup
-
     letter = a_letter(error="CardDeclined: no funds")
     counting.fold()
     group = FailureGroup.objects.get()
@@ -68,3 +66,35 @@ def test_the_admin_leads_to_the_page_of_a_run(signed_in, viewer):
 
     content = text_of(signed_in(viewer).get(reverse("admin:deadletters_recoveryrun_change", args=[run.pk])))
     assert f'href="{address("run", run)}"' in content
+
+
+def test_what_worked_counts_the_letters_of_the_group_in_runs_that_were_not_of_it(page):
+    mine = [a_letter(error="CardDeclined: no funds") for _ in range(3)]
+    other = a_letter(error="shop.Torn: gone")
+    counting.fold()
+    group = FailureGroup.objects.get(title="CardDeclined")
+    ids = [str(letter.pk) for letter in (*mine, other)]
+
+    picked = page.post(reverse("deadletters:prepare_run"), {"scope": "picked", "letter": ids}).headers["Location"]
+    items = RecoveryItem.objects.filter(dead_letter_id__in=ids)
+    items.update(state=ItemState.RECOVERED)
+    items.filter(dead_letter_id=mine[0].pk).update(state=ItemState.FAILED_AGAIN)
+    items.filter(dead_letter_id=other.pk).update(state=ItemState.FAILED_DIFFERENTLY)
+
+    content = text_of(page.get(reverse("deadletters:group", args=[group.pk])))
+    told = content.partition("What worked last time")[2]
+    assert "<b>66 %</b> of 3 letters handled" in told.partition("</ul>")[0]
+    assert f'href="{picked}"' in told
+    assert "failed differently" not in told.partition("</table>")[0]
+
+
+def test_a_run_of_one_group_is_known_by_it_and_any_other_by_the_faults_of_its_letters(page):
+    letters = [a_letter(error="CardDeclined: no funds"), a_letter(error="CardDeclined: no funds"), a_letter()]
+    counting.fold()
+    group = FailureGroup.objects.get(title="CardDeclined")
+    fingerprints = [letters[0].error_fingerprint, letters[2].error_fingerprint]
+
+    page.post(reverse("deadletters:prepare_run"), {"scope": "everything", "filter": ""})
+    page.post(reverse("deadletters:prepare_run"), {"scope": "matching", "filter": f"group={group.pk}"})
+    runs = RecoveryRun.objects.order_by("created_at")
+    assert [list(run.fingerprints) for run in runs] == [fingerprints, []]
