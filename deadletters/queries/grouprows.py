@@ -1,6 +1,7 @@
 """What a row of the list of failure groups shows beside the group itself, for a page of them at once."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -43,7 +44,8 @@ class Row:
     """One row of the list.
 
     `hours`: deaths by build in each of the last 24 hours, the present one last. `again`: open letters that died
-    again after a recovery, at most AGAIN_CAP + 1. `goes_to`: the perspective or destination of the sample.
+    again after a recovery, at most AGAIN_CAP + 1; `again_hours`: those that did in each of these hours, empty = none.
+    `goes_to`: the perspective or destination of the sample.
     """
 
     group: FailureGroup
@@ -53,6 +55,7 @@ class Row:
     is_unread: bool
     oldest: Oldest | None = None
     again: int = 0
+    again_hours: Sequence[int] = ()
     goes_to: str = ""
     running: Running | None = None
 
@@ -70,13 +73,13 @@ class Row:
 
 
 _FACTS = """
-SELECT g.group_id, coalesce(s.perspective_name, s.destination, ''), o.open_at, o.known_at, o.again,
+SELECT g.group_id, coalesce(s.perspective_name, s.destination, ''), o.open_at, o.known_at, o.again, o.again_hours::text,
        r.run_id, r.state, r.totals::text
   FROM failure_groups g
   LEFT JOIN wh_dead_letters s ON s.dead_letter_id = g.sample_letter_id
  CROSS JOIN LATERAL (
        SELECT min(l.open_at) AS open_at, min(coalesce(l.open_at, l.looked_to)) AS known_at,
-              coalesce(sum(a.n), 0)::int AS again
+              coalesce(sum(a.n), 0)::int AS again, jsonb_agg(h.hours) FILTER (WHERE h.hours IS NOT NULL) AS again_hours
          FROM (SELECT f.fingerprint, f.version FROM group_fingerprints f WHERE f.group_id = g.group_id
                 ORDER BY f.version DESC, f.fingerprint LIMIT %(fingerprints)s) f
         CROSS JOIN LATERAL (
@@ -91,7 +94,17 @@ SELECT g.group_id, coalesce(s.perspective_name, s.destination, ''), o.open_at, o
                 FROM (SELECT FROM wh_dead_letters b
                        WHERE b.error_fingerprint = f.fingerprint AND b.error_fingerprint_version = f.version
                          AND b.superseded_by IS NULL AND b.deaths > 1 AND b.recovery_status = 0
-                       LIMIT %(again)s) d) a) o
+                       LIMIT %(again)s) d) a
+        CROSS JOIN LATERAL (
+              SELECT jsonb_object_agg(d.hour, d.n) FILTER (WHERE d.hour < %(n_hours)s) AS hours
+                FROM (SELECT floor(extract(epoch FROM e.dead_lettered_at - %(since)s) / 3600)::int AS hour,
+                             count(*) AS n
+                        FROM (SELECT b.dead_lettered_at FROM wh_dead_letters b
+                               WHERE a.n > 0 AND b.dead_lettered_at >= %(since)s
+                                 AND b.error_fingerprint = f.fingerprint AND b.error_fingerprint_version = f.version
+                                 AND b.superseded_by IS NULL AND b.deaths > 1 AND b.recovery_status = 0
+                               ORDER BY b.dead_lettered_at DESC, b.dead_letter_id DESC LIMIT %(again)s) e
+                       GROUP BY 1) d) h) o
   LEFT JOIN LATERAL (
        SELECT n.run_id, n.state,
               (SELECT jsonb_object_agg(i.state, i.n)
@@ -110,7 +123,7 @@ def rows(groups: Sequence[FailureGroup], *, now: datetime, seen: datetime | None
     this_hour = now.replace(minute=0, second=0, microsecond=0)
     since = this_hour - (HOURS - 1) * HOUR
     ids = [group.group_id for group in groups]
-    numbers, facts = counts.of_groups(ids, since), _facts(ids)
+    numbers, facts = counts.of_groups(ids, since), _facts(ids, since)
     return [
         Row(
             group=group,
@@ -124,10 +137,10 @@ def rows(groups: Sequence[FailureGroup], *, now: datetime, seen: datetime | None
     ]
 
 
-def _facts(group_ids: Sequence[UUID]) -> Mapping[UUID, Mapping[str, Any]]:
+def _facts(group_ids: Sequence[UUID], since: datetime) -> Mapping[UUID, Mapping[str, Any]]:
     limits = {"fingerprints": MAX_FINGERPRINTS, "looked_at": LOOKED_AT, "again": AGAIN_CAP + 1}
     with connection.cursor() as cursor:
-        cursor.execute(_FACTS, {"groups": list(group_ids), **limits})
+        cursor.execute(_FACTS, {"groups": list(group_ids), "since": since, "n_hours": HOURS, **limits})
         return {group_id: _fact(*fields) for group_id, *fields in cursor.fetchall()}
 
 
@@ -136,6 +149,7 @@ def _fact(
     open_at: datetime | None,
     known_at: datetime | None,
     again: int,
+    again_hours: str | None,
     run_id: UUID | None,
     state: str,
     totals: str | None,
@@ -144,5 +158,14 @@ def _fact(
         "goes_to": goes_to,
         "oldest": None if known_at is None else Oldest(at=known_at, is_exact=known_at == open_at),
         "again": min(again, AGAIN_CAP + 1),
+        "again_hours": _by_hour(json.loads(again_hours or "[]")),
         "running": None if run_id is None else Running(run_id=run_id, state=state, totals=json.loads(totals or "{}")),
     }
+
+
+def _by_hour(counted: Sequence[Mapping[str, int]]) -> Sequence[int]:
+    """Put the counts of several fingerprints together, by hour; empty where nothing died again in these hours."""
+    hours: Counter[int] = Counter()
+    for counts_of_one in counted:
+        hours.update({int(hour): n for hour, n in counts_of_one.items()})
+    return [hours[hour] for hour in range(HOURS)] if hours else []

@@ -84,6 +84,13 @@ def bars_of(row: Row, now: datetime) -> SparkBars:
     return sparkbars(named, width=96, height=26, ends_at=this_hour)
 
 
+@register.simple_tag
+def again_bars(row: Row, now: datetime) -> SparkBars:
+    """Draw when a group's open letters died again after a recovery, in the last hours."""
+    this_hour = now.replace(minute=0, second=0, microsecond=0)
+    return sparkbars([{"": n} for n in row.again_hours], width=96, height=10, ends_at=this_hour)
+
+
 @register.filter
 def open_letters(row: Row) -> str:
     """Return the query string of a group's open letters."""

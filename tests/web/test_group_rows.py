@@ -78,6 +78,24 @@ def test_behind_many_that_are_not_open_it_is_said_that_it_is_younger(monkeypatch
     assert "oldest after" in page.get("/groups/").content.decode()
 
 
+def test_the_hours_in_which_open_letters_died_again_are_drawn_beside_the_deaths(page):
+    now = timezone.now().replace(minute=30)
+    group = a_group()
+    error = f"shop.{group.title}: gone"
+    for hours, n in ((0, 2), (5, 1), (30, 1)):
+        for _ in range(n):
+            a_letter(error=error, deaths=2, dead_lettered_at=now - timedelta(hours=hours))
+    a_letter(error=error, deaths=2, status=2, dead_lettered_at=now)
+    counting.fold()
+
+    (row,) = grouprows.rows(groups.with_notes([group.pk]), now=now, seen=None)
+    assert row.again_hours == [0] * 18 + [1] + [0] * 4 + [2]
+    assert row.again == 4
+    content = page.get("/groups/").content.decode()
+    assert 'class="sparkbars of-again"' in content
+    assert 'aria-label="failed again: peak 2' in content
+
+
 def test_open_letters_that_died_again_are_counted_and_the_cap_is_said(monkeypatch, page):
     group = a_group(2, deaths=3)
     a_letter(error=f"shop.{group.title}: gone", deaths=2, status=3)
