@@ -11,6 +11,7 @@ from django.core.signals import setting_changed
 from queues.words.errors import InvalidSetting
 
 MAX_REGION_SECONDS = 60
+MAX_PAGE_SECONDS = 600
 MAX_PATHS = 100
 
 
@@ -24,15 +25,20 @@ class Conf:
     region_seconds: float = 2
     """How long a region of a page may be read before the page is shown without it."""
 
+    page_seconds: float = 10
+    """How long all that a page reads may take together, or one statement of an action, before that is given up."""
+
     def __post_init__(self) -> None:
+        _check_seconds("REGION_SECONDS", self.region_seconds, MAX_REGION_SECONDS)
+        _check_seconds("PAGE_SECONDS", self.page_seconds, MAX_PAGE_SECONDS)
         paths = self.own_code
         if not (isinstance(paths, list | tuple) and len(paths) <= MAX_PATHS and all(map(_is_path, paths))):
             raise InvalidSetting("OWN_CODE", paths, f"a list of at most {MAX_PATHS} beginnings of paths, none empty")
-        seconds = self.region_seconds
-        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not (is_number and 0 < seconds <= MAX_REGION_SECONDS):
-            want = f"a number of seconds, more than 0 and at most {MAX_REGION_SECONDS}"
-            raise InvalidSetting("REGION_SECONDS", seconds, want)
+
+
+def _check_seconds(name: str, value: object, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+        raise InvalidSetting(name, value, f"a number of seconds, more than 0 and at most {most}")
 
 
 def _is_path(value: object) -> bool:

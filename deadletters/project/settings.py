@@ -168,6 +168,7 @@ QUEUES = {
 DEADLETTERS = {
     "OWN_CODE": env.words("DEADLETTERS_OWN_CODE", []),
     "REGION_SECONDS": env.number("DEADLETTERS_REGION_SECONDS", default=2, least=1, most=60),
+    "PAGE_SECONDS": env.number("DEADLETTERS_PAGE_SECONDS", default=10, least=1, most=600),
 }
 
 LOG_LEVEL = env.choice("DEADLETTERS_LOG_LEVEL", default="INFO", among=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))

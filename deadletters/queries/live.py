@@ -28,7 +28,7 @@ from queues.models import (
     SourcePause,
     Stream,
 )
-from queues.store.live import clock, planned_for_little
+from queues.store.live import clock
 from queues.words.handlers import Handler, registry
 from queues.words.outcomes import Budget, used
 from queues.words.sources import PERSPECTIVES, STOPPED_UNTIL, Queue
@@ -131,19 +131,18 @@ class _Part:
 
 def page(source: str, filters: LiveFilter) -> Page:
     """Return the page that the filter names, what is due first first; of one stream in its order."""
-    with planned_for_little():
-        now = clock()
-        looks = bool(_unindexed(filters)) and not _is_exact(filters)
-        part = _looked_through(source, filters, now) if looks else _read(source, filters, now)
-        last = part.rows[filters.size - 1] if len(part.rows) > filters.size else None
-        return Page(
-            rows=lives_of(source, part.rows[: filters.size], now),
-            total=min(part.total, part.counted_to),
-            is_capped=part.total > part.counted_to,
-            next=NumberedCursor(at=last.scheduled_for, position=last.position) if last else None,
-            cut_short=looks and _is_cut_short(source, filters, now),
-            now=now,
-        )
+    now = clock()
+    looks = bool(_unindexed(filters)) and not _is_exact(filters)
+    part = _looked_through(source, filters, now) if looks else _read(source, filters, now)
+    last = part.rows[filters.size - 1] if len(part.rows) > filters.size else None
+    return Page(
+        rows=lives_of(source, part.rows[: filters.size], now),
+        total=min(part.total, part.counted_to),
+        is_capped=part.total > part.counted_to,
+        next=NumberedCursor(at=last.scheduled_for, position=last.position) if last else None,
+        cut_short=looks and _is_cut_short(source, filters, now),
+        now=now,
+    )
 
 
 # --- rows

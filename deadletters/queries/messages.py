@@ -15,6 +15,8 @@ from queues.models import StoredEvent
 from queues.store.live import clock
 from queues.words.sources import PERSPECTIVES
 
+_BODY = ("event_data", "metadata", "envelope_bytes")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Detail:
@@ -56,7 +58,8 @@ def _body(source: str, row: Any) -> dict[str, Any]:
             return {"message_type": "", "event_data": None, "metadata": "{}", "body_bytes": None}
         kept, message_type = event, event.event_type
     else:
-        kept, message_type = row, row.message_type  # its columns are read when they are asked for
+        row.refresh_from_db(fields=_BODY)
+        kept, message_type = row, row.message_type
     return {
         "message_type": message_type,
         "event_data": kept.event_data,

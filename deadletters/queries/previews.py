@@ -1,32 +1,30 @@
 """Reads of what a frozen run would send: its letters by type, place, age and stream, and which would not go.
 
-Each read looks at MAX_ITEMS of the run's letters at most, in its order, by its index; `bounded` ends one that takes
-too long.
+Each read looks at MAX_ITEMS of the run's letters at most, in its order, by its index, and is a region of its own, which
+takes PART_SECONDS at most.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
-from django.db import OperationalError, connection, transaction
+from django.db import connection
 
 from deadletters.models import DeadLetter, ItemState, RecoveryItem
 from deadletters.queries import letters
 
 MAX_ITEMS = 100_000
 """Letters of a run that a preview looks at."""
-PART_MS = 3_000
-"""Milliseconds that one part of a preview may take."""
+PART_SECONDS = 3
+"""Seconds that one part of a preview may take."""
 MAX_KINDS = 1_000
 """Different (source, type, target) of a run that are told apart."""
 SAMPLES = 5
 SAMPLED_FROM = 500
 """First letters of a run out of which the samples are chosen."""
-
-_QUERY_CANCELED = "57014"
 
 ITEMS = """
 WITH items AS MATERIALIZED (
@@ -34,8 +32,6 @@ WITH items AS MATERIALIZED (
       FROM recovery_items i WHERE i.run_id = %(run)s AND i.state = 'waiting' ORDER BY i.place LIMIT %(cap)s)
 """
 """The letters that a run would send; `parameters` fills it."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,29 +77,6 @@ class Unsendable:
 
     changed: int
     held: int
-
-
-def bounded(read: Callable[[], T], *, ms: int = PART_MS) -> T | None:
-    """Return what is read; None when a statement of it takes longer. Anything else that goes wrong is raised."""
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT current_setting('statement_timeout'), current_setting('jit')")
-            timeout, jit = cursor.fetchone()
-            _set(cursor, f"{ms}ms", "off")
-            found = read()
-            _set(cursor, timeout, jit)
-            return found
-    except OperationalError as exc:
-        if getattr(exc.__cause__, "sqlstate", None) != _QUERY_CANCELED:
-            raise
-        return None
-
-
-def _set(cursor: Any, timeout: str, jit: str) -> None:
-    cursor.execute(
-        "SELECT set_config('statement_timeout', %s, true), set_config('jit', %s, true)",
-        [timeout, jit],
-    )
 
 
 def parameters(run_id: UUID) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
-from psycopg.errors import QueryCanceled
 
 from deadletters.models import DeadLetter, RecoveryRun, RunState
-from deadletters.queries import letters
+from deadletters.queries import deadlines, letters
 from deadletters.queries.replays import replayable
 from deadletters.store import runs as writing
 from deadletters.words.errors import BadFilter, BadScope
@@ -68,14 +67,14 @@ def freeze(run: RecoveryRun) -> bool:
     once. A run that comes to nothing or to more than MAX_ITEMS ends, and says so. Takes no lock on letters.
     """
     try:
-        with transaction.atomic():
+        with transaction.atomic(), deadlines.limited(FREEZE_SECONDS):
             scope = scope_of(run.scope)
             count = _insert(run.run_id, _chosen(scope))
             count += _insert_missing(run.run_id, scope.ids) if isinstance(scope, Letters) else 0
     except (BadScope, BadFilter, ValueError) as exc:
         writing.end(run.run_id, RunState.STOPPED, f"its scope is not understood: {exc}")
-    except OperationalError as exc:
-        if not isinstance(exc.__cause__, QueryCanceled):
+    except DatabaseError as exc:
+        if not deadlines.is_over(exc):
             raise
         writing.end(run.run_id, RunState.STOPPED, f"its letters were not found within {FREEZE_SECONDS} s")
     else:
@@ -100,10 +99,8 @@ def _insert(run_id: UUID, parts: Sequence[QuerySet[DeadLetter]]) -> int:
     statement = _FREEZE.format(chosen=" UNION ALL ".join(f"({sql})" for sql, _ in chosen))
     arguments = [argument for _, of_part in chosen for argument in of_part]
     with connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL statement_timeout = {round(FREEZE_SECONDS * 1000)}")
         cursor.execute(statement, [*arguments, MAX_ITEMS + 1, run_id])
         count: int = cursor.rowcount
-        cursor.execute("SET LOCAL statement_timeout TO DEFAULT")
         return count
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from uuid import UUID
 
-from deadletters.queries.previews import bounded
+from deadletters.queries.regions import load
 from deadletters.recovery import passes
 from deadletters.store import decisions, walks
 from deadletters.store.decisions import Looked
@@ -138,7 +139,8 @@ def _parts(change: Change, *, until: float) -> Iterator[Sequence[Looked] | None]
         last: walks.Place | None = None
         while True:
             left = until - time.monotonic()
-            part = bounded(lambda: _part(cause, reason, last), ms=max(int(left * 1000), 1)) if left > 0 else None  # noqa: B023 - called at once
+            read = partial(_part, cause, reason, last)
+            part = load("what a policy would change", read, seconds=left).value if left > 0 else None
             if part is None:
                 yield None
                 return

@@ -9,6 +9,7 @@ from uuid import UUID
 from deadletters.models import DeadLetter
 from deadletters.queries import previews, risks
 from deadletters.queries.previews import Ages, Kind, Streams, Unsendable
+from deadletters.queries.regions import Reader, reading
 from deadletters.queries.risks import Found
 from queues.store.live import clock
 
@@ -77,22 +78,24 @@ class Preview:
 def preview(run_id: UUID) -> Preview:
     """Return what the run's waiting letters are and what speaks against sending them; changes nothing.
 
-    At most `previews.MAX_ITEMS` letters are looked at, and no part takes longer than `previews.PART_MS`.
+    At most `previews.MAX_ITEMS` letters are looked at, and no part takes longer than `previews.PART_SECONDS`.
     """
     now = clock()
-    kinds = previews.bounded(lambda: previews.kinds(run_id))
-    return Preview(
-        sources=_breakdown("Source", kinds, lambda kind: kind.source),
-        types=_breakdown("Type", kinds, lambda kind: kind.type),
-        targets=_breakdown("Goes to", kinds, lambda kind: kind.target),
-        ages=previews.bounded(lambda: previews.ages(run_id, now)),
-        streams=previews.bounded(lambda: previews.streams(run_id)),
-        unsendable=previews.bounded(lambda: previews.unsendable(run_id)),
-        samples=previews.bounded(lambda: previews.samples(run_id)),
-        risks=list(_risks(run_id, kinds, now)),
-        looked_at=previews.MAX_ITEMS if previews.bounded(lambda: previews.is_cut(run_id)) else None,
-        now=now,
-    )
+    with reading(previews.PART_SECONDS) as read:
+        kinds = read("kinds of letters", lambda: previews.kinds(run_id)).value
+        is_cut = read("size of the run", lambda: previews.is_cut(run_id)).value
+        return Preview(
+            sources=_breakdown("Source", kinds, lambda kind: kind.source),
+            types=_breakdown("Type", kinds, lambda kind: kind.type),
+            targets=_breakdown("Goes to", kinds, lambda kind: kind.target),
+            ages=read("ages of letters", lambda: previews.ages(run_id, now)).value,
+            streams=read("streams of letters", lambda: previews.streams(run_id)).value,
+            unsendable=read("letters that would not be sent", lambda: previews.unsendable(run_id)).value,
+            samples=read("samples of letters", lambda: previews.samples(run_id)).value,
+            risks=list(_risks(run_id, kinds, now, read)),
+            looked_at=previews.MAX_ITEMS if is_cut else None,
+            now=now,
+        )
 
 
 def _breakdown(title: str, kinds: Sequence[Kind] | None, name_of: Callable[[Kind], str]) -> Breakdown | None:
@@ -135,10 +138,10 @@ _SAID = {
 }
 
 
-def _risks(run_id: UUID, kinds: Sequence[Kind] | None, now: datetime) -> Iterator[Risk]:
+def _risks(run_id: UUID, kinds: Sequence[Kind] | None, now: datetime, read: Reader) -> Iterator[Risk]:
     """Yield what speaks against it, and what could not be found out in time."""
-    alive = risks.workers_alive()
     known = kinds or ()
+    alive = read("live workers", risks.workers_alive).value
     of_letters: dict[str, Callable[[], Found]] = {
         "handled_before": lambda: risks.handled_before(run_id),
         "overtaken": lambda: risks.overtaken(run_id),
@@ -147,12 +150,14 @@ def _risks(run_id: UUID, kinds: Sequence[Kind] | None, now: datetime) -> Iterato
         "paused": lambda: risks.paused(known, now),
         "down": lambda: risks.down(known),
     }
-    if not alive:
-        yield _risk("no_worker", Found(n=sum(kind.n for kind in known)))
-    else:
+    if alive:
         of_letters["unhandled"] = lambda: risks.unhandled(known, alive)
+    elif alive is None:
+        yield _risk("unhandled", None)
+    else:
+        yield _risk("no_worker", Found(n=sum(kind.n for kind in known)))
     for key, find in of_letters.items():
-        found = previews.bounded(find)
+        found = read(f"risk: {key}", find).value
         if found is None or found.n:
             yield _risk(key, found)
 

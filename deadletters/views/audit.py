@@ -10,11 +10,12 @@ from django_htmx.http import push_url
 
 from deadletters import actionexports
 from deadletters.exports import Form
-from deadletters.queries import audit, filternames
-from deadletters.views import regions
-from deadletters.views.access import needs, wants_fragment
+from deadletters.queries import audit, filternames, regions
+from deadletters.views.access import needs
 from deadletters.views.exports import PLAIN, TYPES, named
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.parameters import filter_of
+from deadletters.views.timing import streamed
 from deadletters.words import access
 from deadletters.words.errors import BadFilter
 from deadletters.words.filters import TARGETS, ActionFilter
@@ -53,7 +54,7 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
         exported = actionexports.export_actions(filters=filters, form=known, user=request.user, now=now)
     except BadFilter as exc:
         return HttpResponse(str(exc), status=400, content_type=PLAIN)
-    response = StreamingHttpResponse(exported.lines, content_type=TYPES[known])
+    response = StreamingHttpResponse(streamed(exported.lines), content_type=TYPES[known])
     return named(response, f"audit-{now:%Y%m%d-%H%M%S}.{known}")
 
 

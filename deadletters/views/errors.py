@@ -8,7 +8,10 @@ from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers, patch_vary_headers
 from django.utils.translation import gettext as _
 
-from deadletters.views.access import wants_fragment
+from deadletters.views.fragments import wants_fragment
+from deadletters.views.places import page_above
+
+RETRY_AFTER_SECONDS = 10
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -43,6 +46,25 @@ def out_of_date(request: HttpRequest, reason: str = "") -> HttpResponse:
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 404."""
     return _answer(request, 404, "404.html", _("It is not there any more. Reload the page to see what is."))
+
+
+def wrong_method(request: HttpRequest, *, allowed: str) -> HttpResponse:
+    """Answer 405 to who opens an address that only takes a form: a bookmark of it, or a reload after a sign-in."""
+    said = _("Nothing was done: this address only takes a form.")
+    response = _answer(request, 405, "405.html", said, above=page_above(request))
+    response["Allow"] = allowed
+    return response
+
+
+def took_too_long(request: HttpRequest, *, is_safe: bool) -> HttpResponse:
+    """Answer 503 to what the database was not ready with in time; what only reads may be asked for again."""
+    if is_safe:
+        said = _("It took too long, and was given up. Try again, or narrow it down.")
+    else:
+        said = _("It took too long, and was given up. Look whether it was done before you try again.")
+    response = _answer(request, 503, "503.html", said, explained=said, is_safe=is_safe)
+    response["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return response
 
 
 def failed(request: HttpRequest) -> HttpResponse:

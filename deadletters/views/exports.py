@@ -10,6 +10,7 @@ from deadletters import exports
 from deadletters.exports import Form
 from deadletters.views.access import needs
 from deadletters.views.letters import filters_of
+from deadletters.views.timing import streamed
 from deadletters.words import access
 from deadletters.words.errors import BadFilter, NoSuchLetter
 
@@ -27,7 +28,7 @@ def letter_list(request: HttpRequest, form: str) -> HttpResponseBase:
         export = exports.export_letters(filters=filters_of(request), form=known, user=request.user, now=now)
     except BadFilter as exc:
         return HttpResponse(str(exc), status=400, content_type=PLAIN)
-    response = StreamingHttpResponse(export.lines, content_type=TYPES[known])
+    response = StreamingHttpResponse(streamed(export.lines), content_type=TYPES[known])
     return named(response, f"dead-letters-{now:%Y%m%d-%H%M%S}.{known}")
 
 
@@ -51,7 +52,7 @@ def payload(request: HttpRequest, dead_letter_id: UUID) -> HttpResponseBase:
     except NoSuchLetter:
         return _missing()
     kind, ending = ("application/octet-stream", "bin") if stored.is_exact else ("application/json", "json")
-    response = StreamingHttpResponse(stored.pieces(), content_type=kind)
+    response = StreamingHttpResponse(streamed(stored.pieces()), content_type=kind)
     response["Content-Length"] = str(stored.size)
     return named(response, f"payload-{dead_letter_id}.{ending}")
 

@@ -11,10 +11,10 @@ from django.utils.translation import gettext as _
 
 from deadletters import triage
 from deadletters.models import FailureGroup, GroupState, RecoveryStatus
-from deadletters.queries import groupfacts, recent, runs, timeline, totals, trends
+from deadletters.queries import groupfacts, recent, regions, runs, timeline, totals, trends
 from deadletters.queries.recent import Recent
 from deadletters.triage.changes import SETTABLE_STATES
-from deadletters.views import regions, shell
+from deadletters.views import shell
 from deadletters.views.parameters import form_of
 from deadletters.words import access
 from deadletters.words.filters import LetterFilter

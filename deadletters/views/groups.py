@@ -15,11 +15,12 @@ from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.models import FailureGroup
-from deadletters.queries import grouplist, groups, tallies, visits
+from deadletters.queries import grouplist, groups, regions, tallies, visits
 from deadletters.store.visits import arrive
-from deadletters.views import grouppage, regions, triageforms
-from deadletters.views.access import needs, wants_fragment
+from deadletters.views import grouppage, triageforms
+from deadletters.views.access import needs
 from deadletters.views.errors import no_such
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.grouppage import FIELDS, notes_context, triage_context
 from deadletters.views.groupverbs import version_of
 from deadletters.views.parameters import filter_of, takes
@@ -55,11 +56,15 @@ def group_list(request: HttpRequest) -> HttpResponse:
 def _groups(request: HttpRequest, filters: GroupFilter) -> Mapping[str, Any]:
     """Return the page of the groups and what their filter may be filled with, read in their own time."""
     now, is_page = timezone.now(), not wants_fragment(request)
-    seen = arrive(str(request.user.pk)) if is_page else visits.since(request.user)
-    region = regions.load("groups", lambda: grouplist.page(filters, now=now, seen=seen))
+    visit = arrive(str(request.user.pk)) if is_page else None
+    region = regions.load(
+        "groups",
+        lambda: grouplist.page(filters, now=now, seen=visit.previous_at if visit else visits.since(request.user)),
+    )
     page = region.value
     return {
         "region": region,
+        "visit": visit,
         "page": page,
         "sorts": tuple(GROUP_SORTS),
         "nothing_ever": page is not None and not page.rows and filters.is_empty and not filters.after,

@@ -20,9 +20,11 @@ from django.views.decorators.http import require_POST, require_safe
 from deadletters import triage
 from deadletters.models import Disposition, FailureGroup, GroupState, RecoveryStatus
 from deadletters.queries import grouprows, groups, visits
-from deadletters.views.access import needs, referring_page, wants_fragment
+from deadletters.views.access import needs
 from deadletters.views.errors import no_such
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.parameters import read
+from deadletters.views.places import referring_page
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadNote, NoSuchGroup, StaleChange
 

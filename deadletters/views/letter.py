@@ -16,13 +16,14 @@ from django.views.decorators.http import require_safe
 
 from deadletters import triage
 from deadletters.models import DeadLetter
-from deadletters.queries import filternames, groups, letters, neighbours, streams, timeline
+from deadletters.queries import filternames, groups, letters, neighbours, regions, streams, timeline
 from deadletters.queries.parts import NOTHING, Parts
 from deadletters.queries.parts import of as parts_of
 from deadletters.triage import edits
-from deadletters.views import regions, shell
-from deadletters.views.access import needs, wants_fragment
+from deadletters.views import shell
+from deadletters.views.access import needs
 from deadletters.views.errors import no_such
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.parameters import form_of, takes
 from deadletters.words import access
 from deadletters.words.errors import BadFilter, NoSuchLetter

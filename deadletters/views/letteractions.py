@@ -15,7 +15,8 @@ from deadletters.models import Disposition
 from deadletters.queries import letters
 from deadletters.store.recovery import Sent
 from deadletters.views import triageforms
-from deadletters.views.access import needs, wants_fragment
+from deadletters.views.access import needs
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.letter import FIELDS, NOTES, WHOLE, back_to, form_seen, fragment, inside, no_such_letter, whole
 from deadletters.views.parameters import reason_of
 from deadletters.words import access

@@ -13,13 +13,14 @@ from django.views.decorators.http import require_safe
 from django_htmx.http import push_url
 
 from deadletters.queries import filternames, letters, totals
+from deadletters.queries.regions import Region, load, reading
 from deadletters.queries.totals import Total
 from deadletters.views import shell
-from deadletters.views.access import needs, wants_fragment
+from deadletters.views.access import needs
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.justdone import NOTHING, JustDone, take
 from deadletters.views.parameters import filter_of
-from deadletters.views.regions import Region, load, reading
-from deadletters.views.savedviews import tabs_of
+from deadletters.views.savedviews import Tabs, read_views, tabs_of
 from deadletters.words import access
 from deadletters.words.errors import BadFilter
 from deadletters.words.filters import (
@@ -82,7 +83,7 @@ def letter_list(request: HttpRequest) -> HttpResponse:
     if "search" in request.GET and not wants_fragment(request):
         return redirect(_address(request, asked.filters))
     stay = NOTHING if wants_fragment(request) else take(request)
-    response = _listed(request, _page(asked.filters, stay), asked)
+    response = _listed(request, _page(request, asked, stay), asked)
     return push_url(response, _address(request, asked.filters))
 
 
@@ -112,7 +113,7 @@ def count(request: HttpRequest) -> HttpResponse:
     region = load("letters_count", lambda: totals.total(filters, now=timezone.now(), exactly=True))
     if wants_fragment(request):
         return _render(request, "_count.html", {"filters": filters, "counted": region})
-    return _listed(request, {**_page(filters), "counted": region}, asked)
+    return _listed(request, {**_page(request, asked), "counted": region}, asked)
 
 
 def _asked(request: HttpRequest) -> Asked:
@@ -142,14 +143,20 @@ def _of_known_source(filters: LetterFilter) -> LetterFilter:
     return filters
 
 
-def _page(filters: LetterFilter, stay: JustDone = NOTHING) -> dict[str, Any]:
-    """Read the page and its count, each in a time of its own; `stay`: letters whose rows stay on it for one look."""
-    now = timezone.now()
+def _page(request: HttpRequest, asked: Asked, stay: JustDone = NOTHING) -> dict[str, Any]:
+    """Read the page, its count and what is above it, each in a time of its own.
+
+    `stay`: letters whose rows stay on it for one look.
+    """
+    now, filters = timezone.now(), asked.filters
     with reading() as read:
         rows: Region[letters.Page] = read("letters", lambda: letters.page(filters, now=now, kept=stay.ids))
         names = read("names", lambda: filternames.of(filters))
         counted = _whole(rows, filters) or read("letters_count", lambda: totals.total(filters, now=now))
-    page = rows.value
+        page = rows.value
+        is_empty = page is not None and not page.rows
+        saved = read_views(request, read) if _renews_form(request, asked) else None
+        any_letter = read("any letter", letters.any_letter_exists).value if is_empty else True
     return {
         "filters": filters,
         "page": page,
@@ -158,7 +165,8 @@ def _page(filters: LetterFilter, stay: JustDone = NOTHING) -> dict[str, Any]:
         "region": rows,
         "counted": counted,
         "now": now,
-        "nothing_ever": page is not None and not page.rows and not letters.any_letter_exists(),
+        "saved": saved,
+        "nothing_ever": any_letter is False,
     }
 
 
@@ -171,8 +179,7 @@ def _whole(rows: Region[letters.Page], filters: LetterFilter) -> Region[Total] |
 
 def _listed(request: HttpRequest, shown: dict[str, Any], asked: Asked, *, status: int = 200) -> HttpResponse:
     """Render the list: the whole page, or its results, with the form where that has to follow."""
-    is_fragment = wants_fragment(request)
-    renews_form = not is_fragment or not _is_same_filter(request, asked)
+    is_fragment, renews_form = wants_fragment(request), _renews_form(request, asked)
     context = {
         **CHOICES,
         **shown,
@@ -181,10 +188,22 @@ def _listed(request: HttpRequest, shown: dict[str, Any], asked: Asked, *, status
         "error": asked.error,
         "is_rare": any(asked.typed.get(name) for name in RARE),
         "renews_form": is_fragment and renews_form,
-        "views": tabs_of(request, asked.filters) if renews_form else None,
+        "views": _tabs(request, shown, asked) if renews_form else None,
         "commands": shell.of_list(request, asked.filters),
     }
     return _render(request, "_results.html" if is_fragment else "list.html", context, status=status)
+
+
+def _tabs(request: HttpRequest, shown: Mapping[str, Any], asked: Asked) -> Tabs:
+    saved = shown.get("saved")
+    if saved is None:
+        with reading() as read:
+            saved = read_views(request, read)
+    return tabs_of(request, asked.filters, saved)
+
+
+def _renews_form(request: HttpRequest, asked: Asked) -> bool:
+    return not wants_fragment(request) or not _is_same_filter(request, asked)
 
 
 def _is_same_filter(request: HttpRequest, asked: Asked) -> bool:

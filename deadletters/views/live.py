@@ -19,7 +19,9 @@ from django_htmx.http import HttpResponseClientRedirect, push_url, retarget
 from deadletters import triage
 from deadletters.queries import live, messages, timeline
 from deadletters.queries.messages import Detail
-from deadletters.views.access import needs, wants_fragment
+from deadletters.queries.regions import Region, load
+from deadletters.views.access import needs
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.parameters import filter_of, reason_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, NoSuchMessage
@@ -53,6 +55,7 @@ class ListContext:
     source: str
     filters: LiveFilter
     page: live.Page | None
+    region: Region[live.Page] | None = None
     typed: Mapping[str, Any]
     now: datetime
     error: str = ""
@@ -79,8 +82,11 @@ def message_list(request: HttpRequest, source: str) -> HttpResponse:
             error=str(exc),
         )
         return _render(request, template, vars(wrong), status=400)
-    page = live.page(table, filters)
-    context = ListContext(short=source, source=table, filters=filters, page=page, typed=vars(filters), now=page.now)
+    region = load("messages that are alive", lambda: live.page(table, filters))
+    page, now = region.value, region.value.now if region.value else timezone.now()
+    context = ListContext(
+        short=source, source=table, filters=filters, page=page, region=region, typed=vars(filters), now=now
+    )
     response = _render(request, template, vars(context))
     if _is_poll(request):
         return response

@@ -18,12 +18,12 @@ from django.views.decorators.http import require_POST
 
 from deadletters import triage
 from deadletters.queries import filternames, letters
+from deadletters.queries.regions import load
 from deadletters.triage import many
 from deadletters.triage.changes import MAX_OWNER
 from deadletters.views import justdone
 from deadletters.views.access import needs
 from deadletters.views.parameters import reason_of
-from deadletters.views.regions import load
 from deadletters.views.scopes import EVERYTHING, MATCHING, PICKED, page_of, scope_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope

@@ -14,13 +14,13 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
-from deadletters.queries import depths, trends, visits
+from deadletters.queries import depths, regions, trends, visits
 from deadletters.queries import overview as queries
+from deadletters.queries.regions import Region, Trouble
 from deadletters.store.visits import arrive
-from deadletters.views import regions
-from deadletters.views.access import needs, wants_fragment
+from deadletters.views.access import needs
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.parameters import takes
-from deadletters.views.regions import Region
 from deadletters.words import access
 
 SHORTEST = next(iter(trends.SPANS))
@@ -93,9 +93,12 @@ PARTS = {**FIRST, **LATER}
 @takes("trend")
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the overview; that somebody looks is noted."""
-    asked = Asked(request, timezone.now(), since=arrive(str(request.user.pk)))
+    visit = arrive(str(request.user.pk))
+    asked = Asked(request, timezone.now(), since=visit.previous_at)
     with regions.reading() as read:
         found = {name: read(name, partial(part.read, asked)) for name, part in FIRST.items()}
+    if not visit.is_known:
+        found["shift"] = Region(name="shift", value=None, trouble=Trouble.SLOW)
     shown = {name: _shown(part, found.get(name), asked) for name, part in PARTS.items()}
     return render(request, "deadletters/overview/overview.html", {"parts": shown, "asked": asked, "now": asked.now})
 

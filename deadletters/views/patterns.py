@@ -21,7 +21,7 @@ from deadletters.models import (
 )
 from deadletters.queries import trends
 from deadletters.queries.letterrows import Row
-from deadletters.views.regions import Region, Trouble
+from deadletters.queries.regions import Region, Trouble
 from deadletters.words.charts import Bars, Bucket, Mark, bars
 from deadletters.words.filters import ITEM_STATES, LIVE_STATES, LetterFilter
 

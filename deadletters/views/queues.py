@@ -14,7 +14,8 @@ from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.queries import depths, pauses, queues, replays, workers
-from deadletters.views.access import needs, wants_fragment
+from deadletters.views.access import needs
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.parameters import filter_of, moment_of, takes
 from deadletters.words import access
 from deadletters.words.errors import AlreadyPaused, BadChange, BadFilter, NoSuchDestination, NoSuchPause

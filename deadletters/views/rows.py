@@ -17,9 +17,11 @@ from django.views.decorators.http import require_POST, require_safe
 from deadletters import triage
 from deadletters.queries import letters
 from deadletters.views import justdone
-from deadletters.views.access import needs, referring_page, wants_fragment
+from deadletters.views.access import needs
 from deadletters.views.errors import no_such
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.letteractions import DECISIONS, recovery_words, seen_numbers
+from deadletters.views.places import referring_page
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, NoSuchLetter, StaleChange
 from deadletters.words.filters import LetterFilter

@@ -14,13 +14,14 @@ from django_htmx.http import HttpResponseClientRefresh, push_url
 
 from deadletters.models import FailureGroup, RecoveryRun, RunKind, RunState
 from deadletters.queries import filternames, groups, letters, runs, timeline
-from deadletters.queries.previews import bounded
+from deadletters.queries.regions import load
 from deadletters.recovery import runs as service
 from deadletters.recovery import schedule
 from deadletters.recovery.preview import Preview, preview
 from deadletters.views import planforms, scopes, shell
-from deadletters.views.access import needs, wants_fragment
+from deadletters.views.access import needs
 from deadletters.views.errors import no_such
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.parameters import filter_of, reason_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadPlan, BadScope, NoSuchRun, StaleChange
@@ -222,7 +223,7 @@ def _version(request: HttpRequest) -> int | None:
 def _page(request: HttpRequest, found: RecoveryRun, *, status: int = 200, **more: Any) -> HttpResponse:
     filters = more.get("filters") or ItemFilter()
     context = {**_context(request, found), **_items(found, filters), **more}
-    context["newcomers"] = bounded(lambda: runs.newcomers(found)) if found.frozen_at else 0
+    context["newcomers"] = load("newcomers of a run", lambda: runs.newcomers(found)).value if found.frozen_at else 0
     context |= _whys(found)
     if context["stage"] == "wizard" and "preview" not in more and (found.frozen_count or 0) <= INLINE:
         context["preview"] = preview(found.run_id)

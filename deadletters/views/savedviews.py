@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from deadletters import savedviews
 from deadletters.queries import filternames
+from deadletters.queries.regions import Reader, Region
 from deadletters.savedviews import View
 from deadletters.views.access import needs
 from deadletters.views.errors import no_such
@@ -33,24 +34,34 @@ class Tab:
 
 @dataclass(frozen=True, kw_only=True)
 class Tabs:
-    """The links above the list; `own`: the view of this person that the list is filtered by, if it is."""
+    """The links above the list; `own`: the view of this person that the list is filtered by, if it is.
+
+    `saved`: the views that people saved, as far as they could be read.
+    """
 
     tabs: Sequence[Tab]
     own: View | None
     may_save: bool
+    saved: Region[Sequence[View]]
 
 
-def tabs_of(request: HttpRequest, filters: LetterFilter) -> Tabs:
+def read_views(request: HttpRequest, read: Reader) -> Region[Sequence[View]]:
+    """Read the views that the person sees."""
+    return read("saved views", lambda: savedviews.of(request.user))
+
+
+def tabs_of(request: HttpRequest, filters: LetterFilter, region: Region[Sequence[View]]) -> Tabs:
     """Return the links above a list that is filtered so."""
     here = filters.query(size="")
-    saved = savedviews.of(request.user)
+    saved = region.value or ()
     tabs = [
         *(Tab(name=name, query=one.query(), is_current=here == one.query()) for name, one in _usual(request)),
         *(Tab(name=view.name, query=view.query, is_current=_is_shown(view, here), view=view) for view in saved),
     ]
     own = [tab.view for tab in tabs if tab.view is not None and tab.is_current and tab.view.is_own]
     is_known = any(tab.is_current for tab in tabs) or filters.is_empty
-    return Tabs(tabs=tabs, own=own[0] if own else None, may_save=not is_known)
+    may_save = not is_known and region.trouble is None
+    return Tabs(tabs=tabs, own=own[0] if own else None, may_save=may_save, saved=region)
 
 
 def _usual(request: HttpRequest) -> Sequence[tuple[str, LetterFilter]]:

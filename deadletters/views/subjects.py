@@ -10,10 +10,11 @@ from django.views.decorators.http import require_safe
 from django_htmx.http import push_url
 
 from deadletters.models import RecoveryStatus
-from deadletters.queries import about, subjects, totals
-from deadletters.views import regions, shell
-from deadletters.views.access import needs, wants_fragment
+from deadletters.queries import about, regions, subjects, totals
+from deadletters.views import shell
+from deadletters.views.access import needs
 from deadletters.views.errors import no_such
+from deadletters.views.fragments import wants_fragment
 from deadletters.views.parameters import filter_of, takes
 from deadletters.words import access
 from deadletters.words.errors import BadFilter

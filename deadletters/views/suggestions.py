@@ -8,8 +8,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from deadletters.queries import suggestions
-from deadletters.views.access import needs, wants_fragment
-from deadletters.views.regions import load
+from deadletters.queries.regions import load
+from deadletters.views.access import needs
+from deadletters.views.fragments import wants_fragment
 from deadletters.words import access
 from deadletters.words.errors import BadFilter
 from deadletters.words.filters import MAX_SEARCH, NOBODY

@@ -147,6 +147,21 @@ def test_a_poll_says_since_when_it_is_stale_and_is_right_again_after_a_restart(o
     expect(page.locator("#live-note")).to_have_text("")
 
 
+def test_a_poll_without_an_answer_is_given_up_and_says_since_when_it_is_stale(open_page):
+    letter = a_letter(status=RecoveryStatus.RECOVERING)
+    page = open_page()
+    sign_in(page, "olga", f"/letters/{letter.pk}/")
+    assert page.evaluate("htmx.config.pollTimeout") == 10_000
+    page.evaluate("htmx.config.pollTimeout = 300")
+    held: list[Route] = []
+    page.route("**/live*", lambda route: held.append(route))  # playwright marks the function
+
+    expect(page.locator("#live-note.stale")).to_contain_text("Not up to date since")
+    expect(page.locator(".toast")).to_have_count(0)
+    for route in held:
+        route.abort()
+
+
 def test_a_region_rests_while_somebody_types_in_it_and_says_so(open_page):
     a_letter()
     page = open_page()

@@ -4,8 +4,9 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import connection
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from deadletters.models import Disposition, ItemState, RecoveryStatus, RunState
 from deadletters.queries import previews
@@ -227,7 +228,7 @@ def test_more_letters_than_are_looked_at_are_said_so(monkeypatch):
 
 def test_a_part_that_takes_too_long_is_missing_and_the_rest_is_there(monkeypatch):
     run = a_run([a_letter()])
-    monkeypatch.setattr(previews, "PART_MS", 50)
+    monkeypatch.setattr(previews, "PART_SECONDS", 0.05)
     monkeypatch.setattr(previews, "streams", lambda run_id: previews.rows("SELECT pg_sleep(60)", run_id))
 
     found = preview(run.pk)
@@ -240,12 +241,16 @@ def test_a_part_that_takes_too_long_is_missing_and_the_rest_is_there(monkeypatch
         assert cursor.fetchone() == ("0",)
 
 
-def test_another_fault_of_the_database_is_not_taken_for_a_long_wait():
-    def cut_off():
-        raise OperationalError("the server closed the connection")
+def test_a_part_that_the_database_refuses_is_missing_too_and_the_log_says_why(monkeypatch):
+    run = a_run([a_letter()])
+    monkeypatch.setattr(previews, "ages", lambda run_id, now: previews.rows("SELECT 'x'::uuid", run_id))
 
-    with pytest.raises(OperationalError):
-        previews.bounded(cut_off)
+    with capture_logs() as logged:
+        found = preview(run.pk)
+
+    assert found.ages is None
+    assert found.types.shares[0].n == 1
+    assert [(line["event"], line["sqlstate"]) for line in logged] == [("region_not_read", "22P02")]
 
 
 def test_a_run_without_letters_has_an_empty_preview():

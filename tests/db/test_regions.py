@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 
 from deadletters.conf import Conf, conf
 from deadletters.models import DeadLetter, Note
-from deadletters.views import regions
-from deadletters.views.regions import Region, Trouble
+from deadletters.queries import regions
+from deadletters.queries.regions import Region, Trouble
 from queues.words.errors import InvalidSetting
 from tests.factories import a_letter
 

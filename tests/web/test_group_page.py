@@ -12,8 +12,7 @@ from django.utils import timezone
 
 from deadletters import counting, triage
 from deadletters.models import DeadLetter, FailureGroup, GroupFingerprint, ItemState, Note, RunKind, RunState
-from deadletters.queries import recent
-from deadletters.views import regions
+from deadletters.queries import recent, regions
 from tests.factories import a_letter, a_run
 
 pytestmark = pytest.mark.django_db

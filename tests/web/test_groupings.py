@@ -13,8 +13,7 @@ from django.utils import timezone
 
 from deadletters import counting
 from deadletters.models import RecoveryStatus
-from deadletters.queries import tallies
-from deadletters.views import regions
+from deadletters.queries import regions, tallies
 from deadletters.words.filters import reason_name
 from tests.factories import NOON, a_letter
 from tests.web.conftest import HTMX

@@ -82,7 +82,7 @@ def test_of_more_than_are_looked_at_it_is_the_most_that_can_go(page, monkeypatch
 
 
 def test_where_counting_took_too_long_the_button_says_that_it_is_not_known(page, monkeypatch):
-    from deadletters.views.regions import Region, Trouble
+    from deadletters.queries.regions import Region, Trouble
 
     slow = Region(name="letters_count", value=None, trouble=Trouble.SLOW)
     monkeypatch.setattr("deadletters.views.letters._whole", lambda *_: slow)

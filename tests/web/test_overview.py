@@ -23,7 +23,8 @@ from deadletters.models import (
     RunState,
 )
 from deadletters.queries import overview as queries
-from deadletters.views import overview, regions
+from deadletters.queries import regions
+from deadletters.views import overview
 from queues.models import ServiceInstance, SourcePause
 from tests.factories import NOON, a_letter, a_run, a_user
 from tests.web.conftest import HTMX

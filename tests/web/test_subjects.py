@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from deadletters import counting, triage
 from deadletters.queries import about as queries
-from deadletters.views import regions
+from deadletters.queries import regions
 from queues.models import Stream
 from tests.db.rows import write_row
 from tests.factories import NOON, a_letter

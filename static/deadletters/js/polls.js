@@ -76,6 +76,11 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 
+// What renews itself is soon asked for again: it does not wait for an answer as long as what a person asks for.
+document.addEventListener("htmx:configRequest", (event) => {
+  if (isPoll(event.detail.elt)) event.detail.timeout = window.htmx.config.pollTimeout;
+});
+
 // Somebody may have begun to type while the answer was on its way.
 document.addEventListener("htmx:beforeSwap", (event) => {
   const region = event.detail.requestConfig?.elt;
