@@ -25,7 +25,7 @@ lint: $(INSTALLED)
 	$(SERVICES) $(PY) manage.py makemigrations --check --dry-run
 
 bench: $(INSTALLED)
-	@$(SERVICES) $(PY) -m tests.bench $(ONLY) $(ARGS)
+	@$(PY) -m deadletters.project services --durable -- $(PY) -m tests.bench $(ONLY) $(ARGS)
 
 soak: $(INSTALLED)
 	@$(SERVICES) $(PY) -m tests.bench.soak $(ARGS)

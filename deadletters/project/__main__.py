@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
     try:
-        return run() if given.command == "run" else run_with_services(given.argv)
+        return run() if given.command == "run" else run_with_services(given.argv, is_durable=given.durable)
     except CannotStart as exc:
         sys.stderr.write(f"{exc}\n")
         return 1
@@ -44,7 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="deadletters", description="A dashboard for dead letters.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help=RUN)
-    services = commands.add_parser("services", help=SERVICES, usage="deadletters services -- COMMAND...")
+    services = commands.add_parser("services", help=SERVICES, usage="deadletters services [--durable] -- COMMAND...")
+    services.add_argument("--durable", action="store_true", help="write as for data that are kept, also temporary ones")
     services.add_argument("argv", nargs="+", metavar="COMMAND")
     return parser
 

@@ -17,10 +17,11 @@ from deadletters.project.environment import env, given_broker_url, given_databas
 SETTINGS = "deadletters.project.settings"
 
 
-def run_with_services(argv: Sequence[str]) -> int:
+def run_with_services(argv: Sequence[str], *, is_durable: bool = False) -> int:
     """Run a command with DATABASE_URL and CELERY_BROKER_URL set; returns its exit code.
 
-    The data directory is a temporary one unless DEADLETTERS_DATA_DIR says where it is.
+    The data directory is a temporary one unless DEADLETTERS_DATA_DIR says where it is. is_durable: a temporary one,
+    too, is written as if it were kept: a commit waits for the disk.
     """
     given = env.text("DEADLETTERS_DATA_DIR")
     with nullcontext(data_dir(given)) if given else temporary_data_dir() as data, held(Places(data=data)):
@@ -28,7 +29,7 @@ def run_with_services(argv: Sequence[str]) -> int:
             Places(data=data),
             database=not given_database_url(),
             broker=not given_broker_url(),
-            keep=bool(given),
+            keep=bool(given) or is_durable,
         )
         try:
             made.start()

@@ -4,10 +4,12 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import django
 from django.db import connection
 
+from tests.bench import machine
 from tests.bench.harness import Bench, run
 
 
@@ -20,6 +22,7 @@ def main() -> None:
     creation = connection.creation
     given = connection.settings_dict["NAME"]
     creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    machine.say(_server())
     try:
         for name in asked.only or benches:
             for bench in benches[name]():
@@ -30,11 +33,28 @@ def main() -> None:
         creation.destroy_test_db(given, verbosity=0)
 
 
-def _benches() -> dict[str, Callable[[], Iterator[Bench]]]:
-    from tests.bench import inbox, moves, pages, runs  # they need Django's models
+def _server() -> str:
+    """Return what of the server's settings decides how long a commit takes."""
+    said = []
+    with connection.cursor() as cursor:
+        for name in ("server_version", "fsync", "synchronous_commit", "full_page_writes"):
+            cursor.execute(f"SHOW {name}")
+            said.append(f"{name} {cursor.fetchone()[0]}")
+    return ", ".join(said)
 
+
+def _benches() -> dict[str, Callable[[], Iterator[Bench]]]:
+    from tests.bench import moves, pages, runs  # they need Django's models
+    from tests.bench.throughput import backlog, benches
+
+    scale = benches.Scale()
     return {
-        "inbox_noop": inbox.noop,
+        "inbox_noop": partial(benches.inbox_noop, scale),
+        "inbox_write": partial(benches.inbox_write, scale),
+        "outbox_redis": partial(benches.outbox_redis, scale),
+        "perspective_apply": partial(benches.perspective_apply, scale),
+        "two_workers": partial(benches.two_workers, scale),
+        "drain_backlog": partial(backlog.drain_backlog, scale),
         "move_many": moves.many,
         "move_one": moves.one,
         "run_freeze": runs.freeze,

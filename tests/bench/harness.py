@@ -20,7 +20,8 @@ class Bench:
     """One thing to measure, and what it is measured against.
 
     `unit`: that of what the measures return; `n`: rows, items or messages of one call; `cores`: as many as a repeat
-    keeps busy itself, on both sides of the database's socket.
+    keeps busy itself, on both sides of the database's socket; `is_warm`: its first time is like any other, or it
+    brings its own.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Bench:
     others: Mapping[str, Measure] = field(default_factory=dict)
     repeats: int = REPEATS
     cores: float = 1.5
+    is_warm: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ class Result:
 def run(bench: Bench, *, patience_seconds: float) -> Iterator[Result]:
     """Measure, and yield a result for each other side, or one without."""
     sides = {"": bench.ours, **bench.others}
-    for measure in sides.values():
+    for measure in () if bench.is_warm else sides.values():
         measure()  # plans, caches and files of the first time are nobody's
     rounds: list[dict[str, float]] = []
     redone = 0

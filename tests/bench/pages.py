@@ -19,7 +19,7 @@ from deadletters.models import DeadLetter, DeadLetterSubject, FailureGroup
 from deadletters.words.filters.cursors import Cursor
 from tests.bench import machine
 from tests.bench.harness import Bench
-from tests.bench.rivals import Rival
+from tests.bench.rivals import ADMIN_LIST, rival
 
 LETTERS, GROUPS = 1_000_000, 10_000
 REQUESTS = 40
@@ -37,7 +37,7 @@ def pages_1m() -> Iterator[Bench]:
 def admin_rival() -> Iterator[Bench]:
     """Yield the benches against Django's admin list over the results of django-celery-results."""
     addresses = _addresses()
-    with Rival(rows=LETTERS) as rival:
+    with rival(ADMIN_LIST, rows=LETTERS) as admin:
         for name, ours, theirs in [
             ("first", "letters", ""),
             ("search", "text_none", f"?q={NONE}"),
@@ -48,7 +48,7 @@ def admin_rival() -> Iterator[Bench]:
                 unit="ms",
                 n=1,
                 ours=_usual(addresses[ours]),
-                others={"django-celery-results": rival.measure(theirs)},
+                others={"django-celery-results": admin.measure(theirs)},
                 repeats=5,
             )
 

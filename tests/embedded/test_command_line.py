@@ -56,6 +56,16 @@ def test_services_pass_arguments_on_as_they_are(start: Starter) -> None:
     assert finish(process) == "['-x', '--', 'a b']\n"
 
 
+@pytest.mark.parametrize(("options", "fsync"), [([], "off"), (["--durable"], "on")])
+def test_temporary_services_wait_for_the_disk_only_where_it_is_asked_for(
+    start: Starter, options: list[str], fsync: str
+) -> None:
+    asks = 'psql "$DATABASE_URL" -Atc "SHOW fsync"'
+    process = start("services", *options, "--", "sh", "-c", asks, DEADLETTERS_DATA_DIR="")
+
+    assert finish(process) == f"{fsync}\n"
+
+
 def test_services_leave_the_choice_of_settings_to_the_command(start: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
     process = start("services", "--", sys.executable, "-c", "import os; print(os.getenv('DJANGO_SETTINGS_MODULE'))")

@@ -1,59 +1,93 @@
-"""Other people's pages, measured beside ours: each in an environment of its own, on the same server."""
+"""Other people's software, measured beside ours: each in an environment of its own, on the same servers."""
 
 import json
+import os
 import subprocess
+import sys
 import tempfile
-import venv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from django.db import connection
 
 from tests.bench import machine
+from tests.bench.answering import Answering
 
 HERE = Path(__file__).parent
-PACKAGES = ("django>=5.2,<5.3", "django-celery-results==2.6.0", "psycopg[binary]")
+PYTHONS = (sys.executable, "python3.13", "python3.12")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kit:
+    """A script of this folder, and what it needs: packages, none = those of this process, and the oldest Python."""
+
+    script: str
+    packages: tuple[str, ...] = ()
+    python: tuple[int, int] = (3, 11)
+
+
+ADMIN_LIST = Kit(
+    script="adminlist.py", packages=("django>=5.2,<5.3", "django-celery-results==2.6.0", "psycopg[binary]")
+)
+CELERY = Kit(script="celerynoop.py")
+PGQUEUER = Kit(script="pgqueuernoop.py", packages=("pgqueuer==1.6.0", "asyncpg", "uvloop"))
+RELIABLE_OUTBOX = Kit(
+    script="reliableoutbox.py",
+    packages=("django<6.1", "django-reliable-outbox[redis]==0.1.1", "psycopg[binary]"),
+    python=(3, 12),
+)
+
+
+class Absent(Exception):
+    """A rival cannot be run here."""
 
 
 class Rival:
-    """Django's admin list over the results of django-celery-results, in a process that answers a line with a line.
+    """A rival in its own process."""
 
-    Installed in a throw-away environment, in a schema of its own of the bench's database.
+    def __init__(self, process: Answering) -> None:
+        self._process = process
+
+    def measure(self, asked: str) -> Callable[[], float]:
+        """Return what asks for this, and returns the value that the rival measured."""
+        return lambda: float(self._process.ask(asked))
+
+
+@contextmanager
+def rival(kit: Kit, **given: object) -> Iterator[Rival]:
+    """Install a rival in a throw-away environment and start it; raises Absent without a Python that it runs on.
+
+    given: what its script gets as JSON, beside `database`, the bench's as Django's settings: there it has a schema of
+    its own.
     """
+    argument = json.dumps({"database": _address(), **given})
+    with tempfile.TemporaryDirectory(prefix="deadletters-rival-") as folder:
+        python = _installed(kit, folder) if kit.packages else sys.executable
+        environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        with Answering([python, "-I", str(HERE / kit.script), argument], environment) as process:
+            yield Rival(process)
 
-    def __init__(self, *, rows: int) -> None:
-        self._rows = rows
-        self._folder = tempfile.TemporaryDirectory(prefix="deadletters-rival-")
 
-    def __enter__(self) -> Self:
-        machine.say(f"installing {', '.join(PACKAGES)}")
-        venv.create(self._folder.name, with_pip=True)
-        python = str(Path(self._folder.name) / "bin" / "python")
-        install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES]
-        subprocess.run(install, check=True)
-        given = json.dumps({"database": _address(), "rows": self._rows})
-        command = [python, "-I", str(HERE / "adminlist.py"), given]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        return self
+def _installed(kit: Kit, folder: str) -> str:
+    machine.say(f"installing {', '.join(kit.packages)}")
+    subprocess.run([_python(kit), "-m", "venv", folder], check=True)
+    python = str(Path(folder) / "bin" / "python")
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *kit.packages]
+    subprocess.run(install, check=True, stdout=sys.stderr)
+    return python
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.communicate()
-        self._folder.cleanup()
 
-    def measure(self, query: str) -> Callable[[], float]:
-        """Return what asks for the list with this query, and returns its milliseconds."""
-        return lambda: self._ask(query)
-
-    def _ask(self, query: str) -> float:
-        if self._process.stdin is None or self._process.stdout is None:
-            raise RuntimeError("the rival has no pipes")
-        self._process.stdin.write(f"{query}\n")
-        self._process.stdin.flush()
-        return float(self._process.stdout.readline())
+def _python(kit: Kit) -> str:
+    asks = f"import sys; sys.exit(sys.version_info < {kit.python})"
+    for python in PYTHONS:
+        try:
+            if not subprocess.run([python, "-c", asks], stderr=subprocess.DEVNULL, check=False).returncode:
+                return python
+        except FileNotFoundError:
+            continue
+    raise Absent(f"{kit.script} wants Python {'.'.join(map(str, kit.python))}, and none is in the PATH")
 
 
 def _address() -> dict[str, str]:
