@@ -164,6 +164,8 @@ class Sendable:
 def sendable(waiting: int, found: Preview | None, include_held: object) -> Sendable:
     """Return how many of the waiting letters would be sent."""
     looked = found if isinstance(found, Preview) else None
+    if not waiting:
+        return Sendable(without_held=0, with_held=0, n=0, is_known=True)
     if looked is None or looked.unsendable is None or looked.looked_at is not None:
         return Sendable(without_held=waiting, with_held=waiting, n=waiting, is_known=False)
     with_held = max(waiting - looked.unsendable.changed, 0)

@@ -1,8 +1,8 @@
 """Every component in every state on one page, for those who build pages; only with DEBUG."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from uuid import uuid4
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -10,20 +10,17 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from deadletters.models import (
-    DeadLetter,
-    DeadLetterSubject,
-    FailureGroup,
-    GroupState,
-    RecoveryRun,
-    RecoveryStatus,
-    RunState,
-)
+from deadletters.models import RecoveryStatus
 from deadletters.queries import trends
-from deadletters.queries.letterrows import Row
+from deadletters.queries.previews import Unsendable
 from deadletters.queries.regions import Region, Trouble
-from deadletters.words.charts import Bars, Bucket, Mark, bars
+from deadletters.recovery.preview import Preview
+from deadletters.views import patternstates as states
+from deadletters.views.justdone import JustDone
+from deadletters.views.planforms import form_of
 from deadletters.words.filters import ITEM_STATES, LIVE_STATES, LetterFilter
+from deadletters.words.plans import Plan
+from deadletters.words.progress import Progress
 
 
 @require_safe
@@ -32,49 +29,79 @@ def patterns(request: HttpRequest) -> HttpResponse:
     if not settings.DEBUG:
         raise Http404
     now = timezone.now()
-    span = trends.SPANS["24h"]
-    hours = [0, 1, 3, 2, 8, 5, 0, 0, 13, 21, 8, 3] * 2
-    context = {
-        "statuses": RecoveryStatus.values,
-        "groups": [FailureGroup(state=state) for state in GroupState],
-        "items": {state: 60 // (place + 1) for place, state in enumerate(ITEM_STATES)},
-        "runs": [RecoveryRun(state=state) for state in RunState],
-        "live_states": tuple(LIVE_STATES),
-        "hours": hours,
-        "numbers": {status: 40**status for status in RecoveryStatus.values},
-        "trend": _chart(span, hours, now),
-        "span": span,
-        "spans": tuple(trends.SPANS.values()),
-        "now": now,
-        "filters": LetterFilter(status="open", type="shop.PlaceOrder"),
-        "rows": [_row(status, place, now) for place, status in enumerate(RecoveryStatus.values)],
-        "regions": [Region(name="sources", value=None, trouble=trouble) for trouble in Trouble],
-    }
+    context = {"now": now, **_of_lists(now), **_of_groups(request, now), **_of_runs(now), **_of_overview(now)}
     return render(request, "deadletters/patterns.html", context)
 
 
-def _row(status: int, place: int, now: datetime) -> Row:
-    letter = DeadLetter(
-        dead_letter_id=uuid4(),
-        recovery_status=status,
-        message_type="shop.PlaceOrder",
-        error_line=("ValueError: order 42 has no lines", None, "")[place % 3],
-        failure_reason=99,
-        source_table="wh_outbox",
-        destination="warehouse",
-        attempts_when_dlq=10,
-        deaths=1 + place,
-        operator_disposition=2 * (place % 2),
-        owner=("olga", None)[place % 2],
-        dead_lettered_at=now - timedelta(hours=30**place),
-        row_version=1,
+def _of_lists(now: datetime) -> dict[str, Any]:
+    rows = states.letter_rows(now)
+    return {
+        "perms": states.RIGHTS,
+        "no_rights": states.NO_RIGHTS,
+        "statuses": RecoveryStatus.values,
+        "live_states": tuple(LIVE_STATES),
+        "numbers": {status: 40**status for status in RecoveryStatus.values},
+        "filters": LetterFilter(status="open", type="shop.PlaceOrder"),
+        "everything": LetterFilter(),
+        "rows": rows,
+        "stay": JustDone(ids=frozenset({rows[2].letter.pk}), said="Held by you just now."),
+        "totals": {name: Region(name="letters_count", value=total) for name, total in states.TOTALS.items()},
+        "uncounted": Region(name="letters_count", value=None, trouble=Trouble.SLOW),
+        "suggested": states.SUGGESTED,
+        "regions": [Region(name="sources", value=None, trouble=trouble) for trouble in Trouble],
+        "notes": states.notes(now),
+        "timelines": states.timelines(now),
+        "long": states.LONG * 3,
+    }
+
+
+def _of_groups(request: HttpRequest, now: datetime) -> dict[str, Any]:
+    groups = states.groups(now)
+    return {
+        "groups": groups,
+        "group_page": SimpleNamespace(rows=states.group_rows(now)),
+        "menus": {
+            "nobody's": (groups[1], 312, 0),
+            "yours, held, quiet and resolved": (states.held_group(now, request.user.get_username()), 0, 316),
+        },
+        "hours": states.HOURS,
+        "trend": states.chart(states.HOURS, now),
+        "span": trends.SPANS["24h"],
+        "spans": tuple(trends.SPANS.values()),
+    }
+
+
+def _of_runs(now: datetime) -> dict[str, Any]:
+    waiting = Progress(state="ready", counts={"waiting": 60})
+    return {
+        "items": {state: 60 // (place + 1) for place, state in enumerate(ITEM_STATES)},
+        "run_rows": states.run_rows(now),
+        "plan": form_of(Plan()),
+        "progress": waiting,
+        "nothing_waits": Progress(state="ready", counts={}),
+        "previews": {
+            "all go": _preview(now, changed=0, held=0),
+            "some are held": _preview(now, changed=3, held=20),
+            "not known yet": None,
+        },
+    }
+
+
+def _of_overview(now: datetime) -> dict[str, Any]:
+    asked = SimpleNamespace(span=trends.SPANS["24h"], since=now)
+    return {"parts": states.parts(now), "asked": asked}
+
+
+def _preview(now: datetime, *, changed: int, held: int) -> Preview:
+    return Preview(
+        sources=None,
+        types=None,
+        targets=None,
+        ages=None,
+        streams=None,
+        unsendable=Unsendable(changed=changed, held=held),
+        samples=None,
+        risks=(),
+        looked_at=None,
+        now=now,
     )
-    return Row(letter=letter, subject=DeadLetterSubject(type="order", id=str(40 + place)), more_subjects=place)
-
-
-def _chart(span: trends.Span, hours: Sequence[int], now: datetime) -> Bars:
-    axis = span.axis(now)
-    counts = [{f"build-{place // 10}": n, f"build-{place // 8}": n // 2} for place, n in enumerate(hours)]
-    buckets = [Bucket(at=axis.at(place), counts=count) for place, count in enumerate(counts)]
-    marks = [Mark(at=axis.at(10), label="build-1")]
-    return bars(buckets, axis, width=trends.WIDTH, height=trends.HEIGHT, marks=marks)

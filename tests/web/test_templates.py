@@ -49,7 +49,9 @@ READ_ALOUD = re.compile(r'\s(?:aria-label|title|placeholder|alt)="([^"]*)"')
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in TEMPLATES if path.name != "patterns.html"], ids=lambda path: str(path.relative_to(ROOT))
+    "path",
+    [path for path in TEMPLATES if "patterns" not in path.as_posix()],
+    ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_every_word_that_a_reader_sees_or_hears_is_marked_for_translation(path):
     text = CODE.sub(" ", MARKED.sub(" ", path.read_text()))
