@@ -13,7 +13,7 @@ run: $(INSTALLED)
 	@$(PY) -m deadletters.project run
 
 test: $(INSTALLED)
-	@$(SERVICES) $(PY) -m pytest -n 2 $(ARGS)
+	@$(SERVICES) $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(INSTALLED)
 	$(PY) -m ruff format --check .

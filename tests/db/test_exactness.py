@@ -23,7 +23,7 @@ from tests.db.roundtrip import browser, downloaded, insert, mortal, recovers, ru
 pytestmark = pytest.mark.django_db
 
 few = settings(
-    max_examples=int(os.environ.get("EXACTNESS_EXAMPLES", "50")),
+    max_examples=int(os.environ.get("EXACTNESS_EXAMPLES", "25")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

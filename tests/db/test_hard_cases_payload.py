@@ -48,8 +48,9 @@ def test_p1_a_payload_with_a_nul_is_kept_to_the_byte_marked_as_altered_and_recov
     assert json.loads(bytes(letter.envelope_raw)) == json.loads(text)
     assert MARK in json.loads(letter.envelope)["event_data"]
     assert downloaded(letter) == text.encode()
+    shown = looked_at(letter)
     for place in ("page", "export", "jsonl"):
-        assert "not the exact bytes" in looked_at(letter)[place]
+        assert "not the exact bytes" in shown[place]
     assert recovers(letter, handler)
     assert handler.got[3:] == [json.loads(text)]
 
