@@ -59,9 +59,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """Which letters were changed, and how many were left alone, by why."""
+    """Which letters were changed, how many were left alone, by why, and since when the audit tells of it."""
 
     ids: Sequence[UUID] = ()
+    began_at: datetime | None = None
     left: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -127,16 +128,16 @@ def triage_many(*, user: Any, ids: Iterable[UUID], order: Order, scope_words: st
     todo = sorted(set(ids))
     if len(todo) > MAX_LETTERS:
         raise BadChange("letters", f"are {len(todo):,}; at most {MAX_LETTERS:,} are triaged at once")
-    done, left = list[UUID](), Counter[str]()
+    done, left, began_at = list[UUID](), Counter[str](), None
     for start in range(0, len(todo), BATCH_ROWS):
         with transaction.atomic():
             if start == 0:
                 asked = {"verb": order.verb, "letters": len(todo), "scope": storable(scope_words)}
-                audit.record(actor=by, action="triage_many", after=asked, reason=order.reason)
+                began_at = audit.record(actor=by, action="triage_many", after=asked, reason=order.reason).at
             written = _batch(todo[start : start + BATCH_ROWS], write)
         done += [action.dead_letter_id for action in written.actions if action.dead_letter_id]
         left.update(written.left)
-    return Done(ids=done, left=dict(left))
+    return Done(ids=done, left=dict(left), began_at=began_at)
 
 
 Writer = Callable[[Sequence[DeadLetter]], _Written]

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
@@ -27,7 +28,7 @@ from deadletters.views.parameters import reason_of
 from deadletters.views.scopes import EVERYTHING, MATCHING, PICKED, page_of, scope_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope
-from deadletters.words.filters import LetterFilter
+from deadletters.words.filters import ActionFilter, LetterFilter
 from deadletters.words.scopes import Letters, Matching
 
 NAMES: Mapping[str, Any] = {
@@ -111,17 +112,28 @@ def change(request: HttpRequest) -> HttpResponse:
         return _refused(request, str(exc))
     except (BadChange, BadNote) as exc:
         return _confirm(request, chosen, status=422, errors={"value": str(exc)})
-    (messages.success if done.n else messages.warning)(request, said(_order(request).verb, done, len(chosen.ids)))
     return _back(request, chosen, done)
 
 
 def _back(request: HttpRequest, chosen: Chosen, done: triage.Done) -> HttpResponse:
-    """Lead back to the page of the list, on which the letters stay for one look."""
+    """Lead back to the page of the list, on which the letters stay for one look; to all of them where that has not all."""
     here = reverse("deadletters:letters")
     address = f"{here}?{chosen.filter}" if chosen.filter else here
     stayed = letters.on_page(chosen.page, done.ids)
+    words: str = said(_order(request).verb, done, len(chosen.ids))
+    if done.n > len(stayed):
+        words = format_html('{} <a href="{}">{}</a>', words, _audited(request, done), _("Each of them, in the audit"))
+    (messages.success if done.n else messages.warning)(request, words)
     justdone.keep(request, stayed, address=address, said=str(STAYED[_order(request).verb]))
     return redirect(address)
+
+
+def _audited(request: HttpRequest, done: triage.Done) -> str:
+    """Return the address of what the person has done since it began: an action for each of the letters."""
+    since = done.began_at.isoformat() if done.began_at else ""
+    action = "note" if _order(request).verb == "note" else "triage"
+    mine = ActionFilter(actor=request.user.get_username(), action=action, since=since)
+    return f"{reverse('deadletters:audit')}?{mine.query()}"
 
 
 def said(verb: str, done: triage.Done, asked: int) -> str:

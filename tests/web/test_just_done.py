@@ -1,6 +1,8 @@
 """What was done just now stays in sight: on a filtered list the rows keep their places for one look."""
 
+import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 
@@ -89,3 +91,29 @@ def test_without_script_a_group_that_leaves_the_list_is_linked_in_what_is_said(p
     content = page.get("/groups/?state=new").content.decode()
     assert "No group matches." in content
     assert f'<a href="/groups/{group.pk}/">' in content
+
+
+def test_of_more_letters_than_a_page_shows_each_is_found_in_the_audit(page):
+    for n in range(30):
+        a_letter(dead_lettered_at=NOON - timedelta(minutes=n))
+
+    done = confirm(page, ask(page, scope="matching", filter="status=open&size=25"))
+    content = page.get(done.headers["Location"]).content.decode()
+    assert content.count("Held by you just now.") == 25
+    link = unescape(re.search(r'<a href="([^"]+)">Each of them, in the audit</a>', content)[1])
+    audited = page.get(link).context["page"]
+    assert audited.total == 30
+    assert {row.action.dead_letter_id for row in audited.rows} == set(DeadLetter.objects.values_list("pk", flat=True))
+
+    few = confirm(page, ask(page, "release", scope="picked", letter=[str(DeadLetter.objects.first().pk)]))
+    assert "Each of them" not in page.get(few.headers["Location"]).content.decode()
+
+
+def test_notes_on_more_letters_than_a_page_shows_are_found_in_the_audit(page):
+    for _ in range(26):
+        a_letter()
+
+    done = confirm(page, ask(page, "note", scope="matching", filter="status=open&size=25"), value="called the bank")
+    content = page.get(done.headers["Location"]).content.decode()
+    link = unescape(re.search(r'<a href="([^"]+)">Each of them, in the audit</a>', content)[1])
+    assert page.get(link).context["page"].total == 26
