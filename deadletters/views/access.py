@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import add_never_cache_headers, patch_vary_headers
 from django_htmx.http import HttpResponseClientRedirect
 
+from deadletters.views import unsent
 from deadletters.views.errors import wrong_method
 from deadletters.views.fragments import wants_fragment
 from deadletters.views.places import PAGES, referring_page
@@ -49,6 +50,8 @@ def needs(*permissions: str) -> Callable[[View[P]], Gated[P]]:
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
     """Send a browser to the sign-in and back to where it was; htmx does so for the whole page."""
+    if request.method == "POST":
+        unsent.keep(request)
     if not wants_fragment(request):
         match = request.resolver_match
         is_page = match is not None and match.url_name in PAGES

@@ -35,12 +35,14 @@ def _is_action(path: str) -> bool:
 
 def page_above(request: HttpRequest, otherwise: str = "deadletters:overview") -> str:
     """Return the page that an address lies below, such as that of the letter for what is done to it."""
-    path = request.path
-    while path := path[: path.rstrip("/").rfind("/") + 1]:
-        match = _match(path)
-        if match is not None and match.app_name == "deadletters" and match.url_name in PAGES:
-            query = request.GET.urlencode() if match.kwargs else ""
-            return f"{path}?{query}" if query else path
+    above = request.path.rstrip("/")
+    while "/" in above:
+        above = above[: above.rfind("/")]
+        for path in (f"{above}/", above):
+            match = _match(path)
+            if match is not None and match.app_name == "deadletters" and match.url_name in PAGES:
+                query = request.GET.urlencode() if match.kwargs else ""
+                return f"{path}?{query}" if query else path
     return resolve_url(otherwise)
 
 

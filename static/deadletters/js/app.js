@@ -14,3 +14,4 @@ import "./rows.js";
 import "./suggestions.js";
 import "./scrollers.js";
 import "./times.js";
+import "./unsent.js";

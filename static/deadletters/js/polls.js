@@ -7,6 +7,7 @@ const fresh = new Map(); // when each region was last right
 const resting = new Set();
 const stale = new Set();
 const opened = Date.now();
+let isSignedOut = false;
 
 // A region is replaced by its answers: it is known by its id, or by where it asks.
 const key = (region) => region.id || region.getAttribute("hx-get")?.split("?")[0] || "";
@@ -45,11 +46,12 @@ function say() {
   const here = new Set([...document.querySelectorAll("[data-poll]")].map(key));
   for (const name of [...stale]) if (!here.has(name)) stale.delete(name);
   let text = "";
-  if (stale.size) {
+  if (isSignedOut) text = words.signedOut;
+  else if (stale.size) {
     const since = Math.min(...[...stale].map((name) => fresh.get(name) ?? opened));
     text = `${words.stale} ${new Date(since).toLocaleTimeString(undefined, { timeStyle: "short" })}`;
   } else if (resting.size) text = words.paused;
-  note.classList.toggle("stale", stale.size > 0);
+  note.classList.toggle("stale", isSignedOut || stale.size > 0);
   if (note.textContent !== text) note.textContent = text;
 }
 
@@ -65,10 +67,22 @@ function wentWell(region) {
   say();
 }
 
+// A poll that finds the session ended leads to the sign-in, but not away from what somebody has typed.
+const leadsAway = (xhr) => xhr?.getResponseHeader("HX-Redirect");
+const isTyping = () => [...document.querySelectorAll("main form[method=post]")].some((form) => [...form.querySelectorAll(CONTROLS)].some(isEdited));
+
+document.addEventListener("htmx:beforeOnLoad", (event) => {
+  const { requestConfig, xhr } = event.detail;
+  if (!isPoll(requestConfig?.elt) || !leadsAway(xhr) || !isTyping()) return;
+  event.preventDefault();
+  isSignedOut = true;
+  say();
+});
+
 document.addEventListener("htmx:beforeRequest", (event) => {
   const region = event.detail.elt;
   if (!isPoll(region)) return;
-  if (document.hidden) event.preventDefault();
+  if (document.hidden || isSignedOut) event.preventDefault();
   else if (isUsed(region)) {
     event.preventDefault();
     resting.add(key(region));
@@ -91,8 +105,8 @@ document.addEventListener("htmx:beforeSwap", (event) => {
 });
 
 document.addEventListener("htmx:afterRequest", (event) => {
-  const { requestConfig, successful } = event.detail;
-  if (successful && isPoll(requestConfig?.elt) && !resting.has(key(requestConfig.elt))) wentWell(requestConfig.elt);
+  const { requestConfig, successful, xhr } = event.detail;
+  if (successful && !leadsAway(xhr) && isPoll(requestConfig?.elt) && !resting.has(key(requestConfig.elt))) wentWell(requestConfig.elt);
 });
 
 // A tab that is looked at again is right at once, not after its next tick.
