@@ -33,12 +33,13 @@ OTHER_ITEMS = 2_000
 _OF_GROUP = """
 WITH own (fingerprint) AS MATERIALIZED (
     SELECT DISTINCT fingerprint::text FROM group_fingerprints WHERE group_id = %(group)s LIMIT %(fingerprints)s
+), others AS MATERIALIZED (
+    SELECT run_id, created_at FROM recovery_runs
+     WHERE fingerprints && ARRAY(SELECT fingerprint FROM own) AND group_id IS DISTINCT FROM %(group)s
 ), found AS (
     (SELECT run_id FROM recovery_runs WHERE group_id = %(group)s ORDER BY created_at DESC LIMIT %(runs)s)
     UNION
-    (SELECT run_id FROM recovery_runs
-      WHERE fingerprints && ARRAY(SELECT fingerprint FROM own) AND group_id IS DISTINCT FROM %(group)s
-      ORDER BY created_at DESC LIMIT %(runs)s))
+    (SELECT run_id FROM others ORDER BY created_at DESC LIMIT %(runs)s))
 SELECT r.run_id, r.kind, r.state, r.scope_words, r.plan, r.group_id, r.generation, r.actor, r.reason, r.created_at,
        r.starts_at, r.started_at, r.finished_at, r.frozen_count, r.stop_reason,
        CASE WHEN r.group_id = %(group)s THEN

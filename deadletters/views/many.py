@@ -116,7 +116,7 @@ def change(request: HttpRequest) -> HttpResponse:
 
 
 def _back(request: HttpRequest, chosen: Chosen, done: triage.Done) -> HttpResponse:
-    """Lead back to the page of the list, on which the letters stay for one look; to all of them where that has not all."""
+    """Lead back to the page of the list, on which the letters stay for one look; if there are more, to the audit."""
     here = reverse("deadletters:letters")
     address = f"{here}?{chosen.filter}" if chosen.filter else here
     stayed = letters.on_page(chosen.page, done.ids)

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from deadletters.models import ItemState, RecoveryItem, RunKind, RunState
+from deadletters.models import FailureGroup, GroupFingerprint, ItemState, RecoveryItem, RunKind, RunState
 from deadletters.queries import parts, runs
 from deadletters.words.errors import NoSuchRun
 from deadletters.words.filters import Cursor, ItemFilter, RunFilter
@@ -166,3 +166,21 @@ def plan_of(sql):
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN {sql}")
         return "\n".join(line for (line,) in cursor.fetchall())
+
+
+def test_runs_on_letters_of_a_group_that_are_of_no_group_are_found_by_their_faults():
+    group = FailureGroup.objects.create(group_id=uuid4(), title="Torn")
+    GroupFingerprint.objects.create(fingerprint="0" * 16, version=2, group=group)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO recovery_runs (run_id, kind, state, scope, plan, actor, created_at, finished_at, fingerprints)"
+            " SELECT gen_random_uuid(), 'schedule', 'finished', '{}', '{}', 'schedule', now() - n * interval '1 min',"
+            "        now(), ARRAY[lpad(to_hex(n), 16, '0')] FROM generate_series(1, 3000) n"
+        )
+        cursor.execute("ANALYZE recovery_runs")
+        cursor.execute("SET LOCAL enable_seqscan = off")  # which is the way of so few
+        limits = {"runs": runs.RUNS_OF_GROUP, "items": runs.OTHER_ITEMS, "fingerprints": 50, "group": group.pk}
+        cursor.execute("EXPLAIN " + runs._OF_GROUP, limits)
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+
+    assert "recovery_runs_of_fault" in plan
