@@ -17,6 +17,7 @@ from deadletters.templatetags.deadletters import MAX_NAME, group_title, icon, ma
 from deadletters.templatetags.deadletters import name as name_for_people
 from deadletters.words.progress import NAMES, Meter, span_words
 from deadletters.words.progress import meter as draw_meter
+from deadletters.words.scopes import fingerprint_in
 from queues.words.text import cut, visible
 
 register = template.Library()
@@ -100,9 +101,12 @@ def took(run: RecoveryRun, now: datetime) -> str:
 def run_title(run: RecoveryRun, group: FailureGroup | None) -> str:
     """Say what a run is asked to bring back, with the title of its group where that is known, else its id."""
     words = masked(run.scope_words)
-    if not group or run.group_id is None:
+    if not group:
         return visible(cut(words, MAX_NAME))
     title = f"“{_short(group_title(group), MAX_TITLE)}”"
+    if run.group_id is None:
+        fingerprint = fingerprint_in(run.scope)
+        return visible(cut(words.replace(fingerprint, f"{fingerprint}, {title}") if fingerprint else words, MAX_NAME))
     for written in (str(run.group_id), run.group_id.hex):
         words = words.replace(written, title)
     return visible(cut(words, MAX_NAME))

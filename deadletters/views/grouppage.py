@@ -88,7 +88,9 @@ def _worked(found: FailureGroup, newest: Recent | None) -> Worked:
         Try(verb="single", by=one.actor, at=one.sent_at, ends={one.verdict: 1} if one.verdict else {})
         for one in singles
     ]
-    return Worked(runs=[replace(row, group=found) for row in rows[:RUNS]], results=results(tries))
+    return Worked(
+        runs=[replace(row, group=found if row.run.group_id else None) for row in rows[:RUNS]], results=results(tries)
+    )
 
 
 def triage_context(

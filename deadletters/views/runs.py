@@ -28,7 +28,7 @@ from deadletters.words.errors import BadChange, BadFilter, BadPlan, BadScope, No
 from deadletters.words.filters import ITEM_STATES, RUN_KINDS, RUN_STATES, ItemFilter, RunFilter
 from deadletters.words.plans import Plan
 from deadletters.words.progress import Progress
-from deadletters.words.scopes import Matching, scope_of
+from deadletters.words.scopes import Matching, fingerprint_in, scope_of
 from queues import instances
 
 INLINE = 2_000
@@ -246,7 +246,7 @@ def _context(request: HttpRequest, found: RecoveryRun) -> dict[str, Any]:
     awaited = _awaited(found, progress)
     return {
         "run": found,
-        "group": groups.named([found.group_id]).get(found.group_id) if found.group_id else None,
+        "group": _group(found),
         "plan": plan,
         "counts": counts,
         "progress": progress,
@@ -264,6 +264,14 @@ def _context(request: HttpRequest, found: RecoveryRun) -> dict[str, Any]:
         "may_recover": request.user.has_perm(access.RECOVER),
         "now": now,
     }
+
+
+def _group(found: RecoveryRun) -> FailureGroup | None:
+    """Return the group that a run is of: by its id, or by the fingerprint that it was asked for."""
+    if found.group_id:
+        return groups.named([found.group_id]).get(found.group_id)
+    fingerprint = fingerprint_in(found.scope)
+    return groups.with_fingerprint(fingerprint) if fingerprint else None
 
 
 def _stage(found: RecoveryRun) -> str:

@@ -74,6 +74,14 @@ def scope_of(values: Mapping[str, Any]) -> Scope:
     raise BadScope("This is no scope of a run.")
 
 
+def fingerprint_in(values: Mapping[str, Any]) -> str:
+    """Return the fingerprint that a scope's filter names; empty for any other scope."""
+    match values:
+        case {"filter": {"fingerprint": str(fingerprint)}}:
+            return fingerprint
+    return ""
+
+
 def _id(value: object) -> UUID:
     try:
         return UUID(str(value))

@@ -175,10 +175,9 @@ def test_runs_on_letters_of_a_group_that_are_of_no_group_are_found_by_their_faul
         cursor.execute(
             "INSERT INTO recovery_runs (run_id, kind, state, scope, plan, actor, created_at, finished_at, fingerprints)"
             " SELECT gen_random_uuid(), 'schedule', 'finished', '{}', '{}', 'schedule', now() - n * interval '1 min',"
-            "        now(), ARRAY[lpad(to_hex(n), 16, '0')] FROM generate_series(1, 3000) n"
+            "        now(), ARRAY[lpad(to_hex(n), 16, '0')] FROM generate_series(1, 20000) n"
         )
         cursor.execute("ANALYZE recovery_runs")
-        cursor.execute("SET LOCAL enable_seqscan = off")  # which is the way of so few
         limits = {"runs": runs.RUNS_OF_GROUP, "items": runs.OTHER_ITEMS, "fingerprints": 50, "group": group.pk}
         cursor.execute("EXPLAIN " + runs._OF_GROUP, limits)
         plan = "\n".join(line for (line,) in cursor.fetchall())

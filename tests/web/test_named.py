@@ -77,6 +77,17 @@ def test_the_wizard_and_what_is_asked_before_many_are_triaged_name_the_fault(pag
     assert "of group “CardDeclined" in words_of(ask(page, scope="matching", filter=filters))
 
 
+def test_a_run_of_a_fingerprint_is_named_after_its_fault(page, group):
+    value = GroupFingerprint.objects.get().fingerprint
+
+    sent = {"scope": "matching", "filter": f"fingerprint={value}"}
+    run = page.post(reverse("deadletters:prepare_run"), sent).headers["Location"]
+    response = page.get(run)
+    assert f"with fingerprint {value}, “CardDeclined" in words_of(response)
+    assert SECRET not in response.content.decode()
+    assert "with fingerprint" in words_of(page.get("/runs/"))
+
+
 def test_a_letter_in_the_list_of_a_group_and_a_saved_view_name_it(page, operator, group):
     letter = a_letter(error=f"shop.{group.title}: gone")
     view = savedviews.save(user=operator, name="mine", query=f"group={group.pk}", is_shared=False)

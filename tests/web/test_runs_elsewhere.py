@@ -98,3 +98,14 @@ def test_a_run_of_one_group_is_known_by_it_and_any_other_by_the_faults_of_its_le
     page.post(reverse("deadletters:prepare_run"), {"scope": "matching", "filter": f"group={group.pk}"})
     runs = RecoveryRun.objects.order_by("created_at")
     assert [list(run.fingerprints) for run in runs] == [fingerprints, []]
+
+
+def test_runs_over_picked_letters_cost_a_group_no_statement_each(page, django_assert_max_num_queries):
+    letters = [a_letter(error="CardDeclined: no funds") for _ in range(5)]
+    counting.fold()
+    for letter in letters:
+        page.post(reverse("deadletters:prepare_run"), {"scope": "picked", "letter": [str(letter.pk)]})
+
+    with django_assert_max_num_queries(12):
+        content = text_of(page.get(reverse("deadletters:group", args=[FailureGroup.objects.get().pk])))
+    assert content.count("1 picked letter</a>") == 5
