@@ -108,7 +108,8 @@ class Conf:
     claim_per_stream: int = 50
     claim_bytes: int = 16 * 1024 * 1024
     """Bodies fetched at once; a single larger one is fetched alone."""
-    group_messages: int = 50
+    group_messages: int = 100
+    """Fast handlers that share a commit; of those that use the database 50 at most."""
     group_ms: float = 50
     drain_seconds: float = 10
     drains_per_source: int = field(default_factory=lambda: os.cpu_count() or 1)

@@ -2,11 +2,11 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection, transaction
 from queues import circuits
 from queues.conf import conf
 from queues.drainer import recording
-from queues.drainer.runners import turn_of
+from queues.drainer.runners import turns_of
 from queues.drainer.runs import (
     ConnectionBroken,
     Result,
@@ -40,6 +40,9 @@ from queues.words.outcomes import OutcomeKind
 from queues.words.sources import Queue
 
 log = structlog.get_logger(__name__)
+
+SAVEPOINTS_AT_MOST = 50
+"""In one transaction: of more than 64 the server keeps no list at hand, which every other reader pays for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,7 @@ class Batch:
     counts: Counter[OutcomeKind] = field(default_factory=Counter)
     _waiting_streams: set[UUID] = field(default_factory=set)
     _bodies: dict[UUID, Body] = field(default_factory=dict)
+    _settled: set[UUID] = field(default_factory=set)
     _claimed_at: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
@@ -83,14 +87,14 @@ class Batch:
             circuits.write()
         finally:
             self.watch.hold(None)
-            held.release()
+            replace(held, messages=tuple(i for i in held.messages if i not in self._settled)).release()
 
     def give_back(self) -> None:
         """Give everything back without running anything."""
         Held.of(self.queue, self.token, self.rows).release()
 
     def _run_all(self) -> None:
-        waiting = deque(Item(index=n, turn=turn_of(self.queue, row)) for n, row in enumerate(self.rows))
+        waiting = deque(Item(index=n, turn=turn) for n, turn in enumerate(turns_of(self.queue, self.rows)))
         while waiting and not self._must_stop(waiting[0]):
             if waiting[0].turn.runs_alone:
                 self._run_alone(waiting.popleft())
@@ -136,10 +140,10 @@ class Batch:
 
     def _members(self, waiting: deque[Item], results: list[Result]) -> Iterator[Item]:
         """Take messages off the queue until the group is full, is long, or the next one should not be in it."""
+        size = _Size()
         while waiting and len(results) < conf().group_messages and not waiting[0].turn.runs_alone:
-            if results and (
-                self.stopping() or _is_long(results) or results[-1].changed_session or is_slow(waiting[0].kind)
-            ):
+            size.add(results)
+            if results and (self.stopping() or size.is_full or results[-1].changed_session or is_slow(waiting[0].kind)):
                 return
             yield waiting.popleft()
 
@@ -211,21 +215,18 @@ class Batch:
         return None if body is None else before_run(item.turn, body)
 
     def _run(self, item: Item, work: Work, run: Callable[[Turn, Work], Result]) -> Result:
+        assert item.turn.runner is not None
         started_at = datetime.now(UTC)
         try:
-            with self._noted(item):
+            with self.run_file.running(item.index):
+                self.watch.begins(item.row, item.turn.runner.time_limit.total_seconds())
                 result = run(item.turn, work)
         except ConnectionBroken as exc:
             raise _Broke(item, exc.__cause__ or exc, started_at) from exc
+        finally:
+            self.watch.ends()
         note_duration(item.kind, result.duration_ms or 0)
         return result
-
-    @contextmanager
-    def _noted(self, item: Item) -> Iterator[None]:
-        assert item.turn.runner is not None
-        seconds = item.turn.runner.time_limit.total_seconds()
-        with self.run_file.running(item.index), self.watch.running(item.row, seconds):
-            yield
 
     def _body(self, item: Item) -> Body | None:
         """Return the body, fetching it with those behind it under a byte budget; None = the row is gone."""
@@ -258,6 +259,7 @@ class Batch:
             drop_session()
         for result in results:
             self.counts[result.kind] += 1
+            self._settled.add(result.turn.row.message_id)
             self._waiting_streams |= _held_back_by(result)
 
     def _record(self, result: Result) -> None:
@@ -325,8 +327,24 @@ def _held_back_by(result: Result) -> set[UUID]:
     return {stream} if holds and stream is not None else set()
 
 
-def _is_long(results: list[Result]) -> bool:
-    return sum(result.duration_ms or 0 for result in results) > conf().group_ms
+@dataclass
+class _Size:
+    """What a group's runs have come to so far."""
+
+    results: int = 0
+    spent_ms: int = 0
+    savepoints: int = 0
+
+    def add(self, results: Sequence[Result]) -> None:
+        """Count those that are new in a list which grows."""
+        for result in islice(results, self.results, None):
+            self.results += 1
+            self.spent_ms += result.duration_ms or 0
+            self.savepoints += result.used_savepoint
+
+    @property
+    def is_full(self) -> bool:
+        return self.spent_ms > conf().group_ms or self.savepoints >= SAVEPOINTS_AT_MOST
 
 
 def _make_callbacks_robust() -> None:

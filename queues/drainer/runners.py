@@ -1,8 +1,9 @@
 """What runs the messages of each source."""
 
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from queues import outbox, perspectives, reactions
@@ -27,7 +28,14 @@ def queues_of(source: str) -> list[Queue]:
 
 def turn_of(queue: Queue, row: Claimed) -> Turn:
     """Return a row's turn, with its runner if this process has one."""
-    return Turn(row=row, queue=queue, runner=_RUNNERS[queue.source](queue, row.message_type))
+    return next(turns_of(queue, [row]))
+
+
+def turns_of(queue: Queue, rows: Iterable[Claimed]) -> Iterator[Turn]:
+    """Yield each row's turn, with its runner if this process has one."""
+    runner_of = cache(partial(_RUNNERS[queue.source], queue))
+    for row in rows:
+        yield Turn(row=row, queue=queue, runner=runner_of(row.message_type))
 
 
 def _handling(queue: Queue, message_type: str) -> Runner | None:

@@ -2,17 +2,17 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 from psycopg.pq import TransactionStatus
 
 from queues import instances
 from queues.conf import classifiers, conf
+from queues.drainer.savepoints import Savepoint, TransactionLeftOpen
 from queues.drainer.turns import Turn, Work
 from queues.store.claims import Claimed
 from queues.store.outcomes import Event, append_log
@@ -46,15 +46,12 @@ class TransactionControl(QueuesError):
     """A handler may not begin or end the transaction that it shares; one that must is declared atomic=False."""
 
 
-class TransactionLeftOpen(QueuesError):
-    """The handler left a transaction open."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """What came of one turn. `attempts` counts this run if there was one.
 
-    `was_applied`: its effect was there already, so that it did nothing.
+    `was_applied`: its effect was there already, so that it did nothing. `used_savepoint`: it used the database that it
+    shares.
     """
 
     turn: Turn
@@ -69,6 +66,7 @@ class Result:
     duration_ms: int | None = None
     changed_session: bool = False
     was_applied: bool = False
+    used_savepoint: bool = False
 
     @property
     def ran(self) -> bool:
@@ -79,11 +77,12 @@ class Result:
 class Session:
     """What a run did to the session that it shares. `is_changed`: it set something that others must not see.
 
-    `was_applied`: it found its effect there already.
+    `was_applied`: it found its effect there already. `used_savepoint`: it needed one.
     """
 
     is_changed: bool = False
     was_applied: bool = False
+    used_savepoint: bool = False
 
     def do(self, work: Work) -> None:
         self.was_applied = work() is APPLIED_ALREADY
@@ -101,7 +100,7 @@ class Session:
 
 
 def run_atomic(turn: Turn, work: Work) -> Result:
-    """Run the handler in a savepoint: its writes stay only when it succeeds.
+    """Run the handler in a savepoint, if it touches the database: its writes stay only when it succeeds.
 
     Deferred constraints are checked at once, and a handler that swallowed a database error or ended the
     transaction has failed. Raises ConnectionBroken when the connection went with the handler.
@@ -133,6 +132,7 @@ def _run(turn: Turn, work: Work, call: Callable[[Work, Session], None]) -> Resul
         duration_ms=spent,
         changed_session=session.is_changed,
         was_applied=session.was_applied,
+        used_savepoint=session.used_savepoint,
         **outcome,
     )
 
@@ -166,35 +166,20 @@ def drop_session() -> None:
 
 
 def _call_in_savepoint(work: Work, session: Session) -> None:
+    savepoint = Savepoint(session.share)
     try:
-        with transaction.atomic():
-            with connection.execute_wrapper(session.share), _closing_blocks():
-                session.do(work)
-            with connection.cursor() as cursor:
-                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
-            _refuse_broken()
+        with savepoint:
+            session.do(work)
+        savepoint.keep()
+        if savepoint.is_broken():
+            raise ConnectionBroken
     except BaseException as exc:
-        _refuse_broken(exc)
+        savepoint.undo()
+        if savepoint.is_broken():
+            raise ConnectionBroken from exc
         raise
-
-
-@contextmanager
-def _closing_blocks() -> Iterator[None]:
-    """Close atomic blocks that a handler left open, or the shared one would never be committed, and tell."""
-    depth, blocks = len(connection.savepoint_ids), len(connection.atomic_blocks)
-    try:
-        yield
-        if len(connection.savepoint_ids) > depth:
-            raise TransactionLeftOpen
     finally:
-        del connection.savepoint_ids[depth:]
-        del connection.atomic_blocks[blocks:]
-
-
-def _refuse_broken(cause: BaseException | None = None) -> None:
-    raw = connection.connection
-    if raw is None or raw.closed or raw.info.transaction_status != TransactionStatus.INTRANS:
-        raise ConnectionBroken from cause
+        session.used_savepoint = savepoint.is_set
 
 
 def failed(turn: Turn, exc: BaseException) -> dict[str, Any]:

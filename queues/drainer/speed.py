@@ -20,4 +20,7 @@ def note_duration(kind: Kind, duration_ms: int) -> None:
 def is_slow(kind: Kind) -> bool:
     """Say whether a run may outlast a group: its kind is new here, or 1 in 20 took longer than a group may."""
     known = _durations.get(kind)
-    return not known or sorted(known)[int(len(known) * 0.95)] > conf().group_ms
+    if not known:
+        return True
+    longest = conf().group_ms
+    return max(known) > longest and sorted(known)[int(len(known) * 0.95)] > longest

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 
 from queues.conf import conf
 from queues.store.bodies import Body
@@ -41,7 +42,7 @@ class Turn:
     def source(self) -> str:
         return self.queue.source
 
-    @property
+    @cached_property
     def budget(self) -> Budget:
         """The runner's caps, else the source's; the message's own, clamped by the source's bounds, win."""
         base = self.runner.budget if self.runner else conf().budget(self.source)

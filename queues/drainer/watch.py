@@ -5,8 +5,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -36,7 +34,7 @@ class _Running:
 
 
 class Watch:
-    """Watches one drain; `hold` and `running` say what it does now."""
+    """Watches one drain; `hold`, `begins` and `ends` say what it does now."""
 
     def __init__(self) -> None:
         self._held: Held | None = None
@@ -57,15 +55,14 @@ class Watch:
         """Renew these leases from now on."""
         self._held = held
 
-    @contextmanager
-    def running(self, row: Claimed, limit_seconds: float) -> Iterator[None]:
-        """Allow a handler this long; past it the process ends and the run is a lost worker's."""
+    def begins(self, row: Claimed, limit_seconds: float) -> None:
+        """Allow a handler this long from now; past it the process ends and the run is a lost worker's."""
         now = time.monotonic()
         self._running = _Running(row=row, since=now, until=now + limit_seconds)
-        try:
-            yield
-        finally:
-            self._running = None
+
+    def ends(self) -> None:
+        """Note that the handler has returned."""
+        self._running = None
 
     def _loop(self) -> None:
         renew_at = time.monotonic() + conf().renewal_seconds

@@ -169,6 +169,8 @@ class Budget:
         self, row_max_attempts: int | None, row_max_delays: int | None, floor: int | None, ceiling: int | None
     ) -> "Budget":
         """Return the budget of one message: its own caps where set (-1 = no limit), attempts within the bounds."""
+        if row_max_attempts is row_max_delays is floor is ceiling is None:
+            return self  # as for most messages
         return Budget(
             max_attempts=_within(_own(row_max_attempts, self.max_attempts), floor, ceiling),
             max_delays=_own(row_max_delays, self.max_delays),

@@ -98,7 +98,7 @@ def decode_payload(json_text: str | None, raw: bytes | None, *, limits: PayloadL
 
     Integers are exact. Depth is checked before anything is parsed.
     """
-    return _Parser().parse(_decoded(raw) if raw is not None else json_text or "", limits)
+    return _READER.parse(_decoded(raw) if raw is not None else json_text or "", limits)
 
 
 def members_of(line: bytes, *, limits: PayloadLimits) -> Mapping[str, tuple[Any, bytes]]:
@@ -162,17 +162,11 @@ def is_deeper(text: str, limit: int) -> bool:
     return text.count("[") + text.count("{") > limit and depth_of(text, enough=limit) > limit
 
 
-class _Parser:
-    """Parses strictly, and notes what jsonb would lose (`loses`) or write in another way (`restyles`)."""
+class _Reader:
+    """Parses strictly."""
 
-    def __init__(self) -> None:
-        self.loses = self.restyles = False
-        self.decoder = json.JSONDecoder(
-            parse_int=self._int,
-            parse_float=self._float,
-            parse_constant=_refuse_constant,
-            object_pairs_hook=self._object,
-        )
+    def __init__(self, **hooks: Any) -> None:
+        self.decoder = json.JSONDecoder(parse_constant=_refuse_constant, **{"parse_int": self._int, **hooks})
 
     def parse(self, text: str, limits: PayloadLimits, *, around: int = 0) -> Any:
         """Parse a text; `around`: levels that do not count, being around what is limited."""
@@ -190,8 +184,19 @@ class _Parser:
             return int(digits)
         if len(digits) > _MAX_DIGITS:
             raise PayloadUnreadable(f"a number has {len(digits):,} digits; the limit is {_MAX_DIGITS:,}")
-        self.loses = True
         return int(Decimal(digits))  # int() of a text refuses more than 4,300 digits
+
+
+class _Parser(_Reader):
+    """Notes besides what jsonb would lose (`loses`) or write in another way (`restyles`)."""
+
+    def __init__(self) -> None:
+        self.loses = self.restyles = False
+        super().__init__(parse_float=self._float, object_pairs_hook=self._object)
+
+    def _int(self, digits: str) -> int:
+        self.loses = self.loses or len(digits) > _SHOWN_DIGITS
+        return super()._int(digits)
 
     def _float(self, digits: str) -> float:
         value = float(digits)
@@ -211,6 +216,9 @@ class _Parser:
 
 def _refuse_constant(name: str) -> Any:
     raise PayloadUnreadable(f"{name} is not JSON")
+
+
+_READER = _Reader()
 
 
 def _is_storable(text: str, value: Any) -> bool:
@@ -259,6 +267,8 @@ def stub_of(raw: bytes) -> str:
 
 def read_metadata(text: str, max_depth: int) -> Mapping[str, Any]:
     """Read what a foreign writer may nest as deep as a payload; {} unless it is an object. Raises PayloadUnreadable."""
+    if text == "{}":
+        return {}
     if is_deeper(text, max_depth):
         raise PayloadUnreadable(f"the metadata nests deeper than {max_depth} levels")
     try:
