@@ -63,7 +63,7 @@ TABLE = {
     "reveal": action(access.REVEAL),
     "letter": page(),
     "live": fragment(),
-    "ask_many": sent_whole(access.TRIAGE),
+    "ask_many": form(access.TRIAGE),
     "change_many": sent_whole(access.TRIAGE),
     "row": fragment(),
     "act": action(access.RECOVER, access.TRIAGE),

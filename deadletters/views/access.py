@@ -54,7 +54,9 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
         unsent.keep(request)
     if not wants_fragment(request):
         match = request.resolver_match
-        is_page = match is not None and match.url_name in PAGES
-        return redirect_to_login(request.get_full_path() if is_page else referring_page(request))
+        here = request.get_full_path() if match is not None and match.url_name in PAGES else None
+        if here and request.method != "POST":
+            return redirect_to_login(here)
+        return redirect_to_login(referring_page(request, here or "deadletters:overview"))
     target = redirect_to_login(referring_page(request))
     return HttpResponseClientRedirect(target.url)

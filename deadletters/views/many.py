@@ -8,23 +8,23 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from deadletters import triage
 from deadletters.queries import filternames, letters
 from deadletters.queries.regions import load
 from deadletters.triage import many
 from deadletters.triage.changes import MAX_OWNER
-from deadletters.views import justdone
+from deadletters.views import asked, justdone
 from deadletters.views.access import needs
-from deadletters.views.parameters import reason_of
+from deadletters.views.parameters import reason_in
 from deadletters.views.scopes import EVERYTHING, MATCHING, PICKED, page_of, scope_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope
@@ -86,11 +86,34 @@ class Chosen:
 
 
 @needs(access.TRIAGE)
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def ask(request: HttpRequest) -> HttpResponse:
-    """Show what would be done to how many letters; 422 with the reason when it cannot be."""
+    """Show what would be done to how many letters; 422 with the reason when it cannot be.
+
+    What a form asks for is kept for a while under an address, so that one can come back to it.
+    """
+    if request.method == "POST":
+        return _keep(request)
+    if asked.PARAMETER not in request.GET:
+        return redirect("deadletters:letters")
+    typed = asked.find(request)
+    if typed is None:
+        said = _("What was picked is not kept any more: pick it again.")
+        return _refused(request, said, status=404)
     try:
-        return _confirm(request, _chosen(request))
+        return _confirm(request, typed, _chosen(typed))
+    except (BadScope, BadFilter) as exc:
+        return _refused(request, str(exc))
+
+
+def _keep(request: HttpRequest) -> HttpResponse:
+    typed = request.POST.copy()
+    typed.pop("csrfmiddlewaretoken", None)
+    typed.setdefault("asked_at", timezone.now().isoformat())
+    try:
+        scope_of(typed)
+        _order(typed)
+        return redirect(f"{reverse('deadletters:ask_many')}?{asked.keep(request, typed)}")
     except (BadScope, BadFilter) as exc:
         return _refused(request, str(exc))
 
@@ -99,19 +122,20 @@ def ask(request: HttpRequest) -> HttpResponse:
 @require_POST
 def change(request: HttpRequest) -> HttpResponse:
     """Do it, and lead back to the list; 422 with what is wrong in the form, 409 when other letters match by now."""
+    typed = request.POST
     try:
-        chosen = _chosen(request)
-        if request.POST.get("count") != str(len(chosen.ids)):
-            return _confirm(request, chosen, status=409)
-        if wrong := _not_confirmed(request, len(chosen.ids)):
-            return _confirm(request, chosen, status=422, errors={"typed": wrong})
+        chosen = _chosen(typed)
+        if typed.get("count") != str(len(chosen.ids)):
+            return _confirm(request, typed, chosen, status=409)
+        if wrong := _not_confirmed(typed, len(chosen.ids)):
+            return _confirm(request, typed, chosen, status=422, errors={"typed": wrong})
         done = triage.triage_many(
-            user=request.user, ids=chosen.ids, order=_order(request), scope_words=chosen.scope.words()
+            user=request.user, ids=chosen.ids, order=_order(typed), scope_words=chosen.scope.words()
         )
     except (BadScope, BadFilter) as exc:
         return _refused(request, str(exc))
     except (BadChange, BadNote) as exc:
-        return _confirm(request, chosen, status=422, errors={"value": str(exc)})
+        return _confirm(request, typed, chosen, status=422, errors={"value": str(exc)})
     return _back(request, chosen, done)
 
 
@@ -120,18 +144,18 @@ def _back(request: HttpRequest, chosen: Chosen, done: triage.Done) -> HttpRespon
     here = reverse("deadletters:letters")
     address = f"{here}?{chosen.filter}" if chosen.filter else here
     stayed = letters.on_page(chosen.page, done.ids)
-    words: str = said(_order(request).verb, done, len(chosen.ids))
+    words: str = said(_order(request.POST).verb, done, len(chosen.ids))
     if done.n > len(stayed):
         words = format_html('{} <a href="{}">{}</a>', words, _audited(request, done), _("Each of them, in the audit"))
     (messages.success if done.n else messages.warning)(request, words)
-    justdone.keep(request, stayed, address=address, said=str(STAYED[_order(request).verb]))
+    justdone.keep(request, stayed, address=address, said=str(STAYED[_order(request.POST).verb]))
     return redirect(address)
 
 
 def _audited(request: HttpRequest, done: triage.Done) -> str:
     """Return the address of what the person has done since it began: an action for each of the letters."""
     since = done.began_at.isoformat() if done.began_at else ""
-    action = "note" if _order(request).verb == "note" else "triage"
+    action = "note" if _order(request.POST).verb == "note" else "triage"
     mine = ActionFilter(actor=request.user.get_username(), action=action, since=since)
     return f"{reverse('deadletters:audit')}?{mine.query()}"
 
@@ -146,47 +170,51 @@ def said(verb: str, done: triage.Done, asked: int) -> str:
     return f"{text} {_('Left alone: %(whys)s.') % {'whys': whys}}"
 
 
-def _chosen(request: HttpRequest) -> Chosen:
+def _chosen(typed: QueryDict) -> Chosen:
     """Find the letters; those of a filter are those that were there when it was asked first."""
-    scope, now = scope_of(request.POST), timezone.now()
-    at = _moment(request) or now
+    scope, now = scope_of(typed), timezone.now()
+    at = _moment(typed) or now
     found = many.frozen(scope.filters, now=at) if isinstance(scope, Matching) else None
     region = load("letters_chosen", lambda: many.find(Matching(filters=found) if found else scope, now=now))
     if region.value is None:
         raise BadScope(_("Finding them took too long; narrow it down."))
     if not region.value:
         raise BadScope(_("No letter matches that is not recovered."))
-    return Chosen(scope=scope, ids=region.value, page=page_of(request.POST))
+    return Chosen(scope=scope, ids=region.value, page=page_of(typed))
 
 
-def _moment(request: HttpRequest) -> datetime | None:
+def _moment(typed: QueryDict) -> datetime | None:
     """Return when it was asked first, never later than now; None when the form does not say."""
     try:
-        return min(datetime.fromisoformat(request.POST.get("asked_at", "")), timezone.now())
+        return min(datetime.fromisoformat(typed.get("asked_at", "")), timezone.now())
     except (ValueError, TypeError):
         return None
 
 
-def _not_confirmed(request: HttpRequest, n: int) -> str:
+def _not_confirmed(given: QueryDict, n: int) -> str:
     """Say what is wrong with the number that was typed; empty where it is right, or none is needed."""
-    typed = "".join(request.POST.get("typed", "").replace(",", "").split())
+    typed = "".join(given.get("typed", "").replace(",", "").split())
     if n <= many.CONFIRM_ABOVE or typed == str(n):
         return ""
     return _("Type how many letters they are: %(n)s.") % {"n": f"{n:,}"}
 
 
-def _order(request: HttpRequest) -> triage.Order:
-    verb = request.POST.get("verb", "")
+def _order(typed: QueryDict) -> triage.Order:
+    verb = typed.get("verb", "")
     if verb not in many.VERBS:
         raise BadScope(_("There is no such action."))
-    reason = reason_of(request)
-    return triage.Order(verb=verb, value=request.POST.get("value", ""), reason=reason)
+    return triage.Order(verb=verb, value=typed.get("value", ""), reason=reason_in(typed))
 
 
 def _confirm(
-    request: HttpRequest, chosen: Chosen, *, status: int = 200, errors: Mapping[str, str] | None = None
+    request: HttpRequest,
+    typed: QueryDict,
+    chosen: Chosen,
+    *,
+    status: int = 200,
+    errors: Mapping[str, str] | None = None,
 ) -> HttpResponse:
-    order, n = _order(request), len(chosen.ids)
+    order, n = _order(typed), len(chosen.ids)
     states = letters.states_of(chosen.ids)
     able = many.able(states, order.verb)
     context = {
@@ -199,7 +227,7 @@ def _confirm(
         "able": able,
         "left": n - able,
         "statuses": _by_status(states),
-        "asked_at": (_moment(request) or timezone.now()).isoformat(),
+        "asked_at": (_moment(typed) or timezone.now()).isoformat(),
         "must_type": n > many.CONFIRM_ABOVE,
         "is_other_number": status == 409,
         "errors": errors or {},
@@ -216,5 +244,5 @@ def _by_status(states: Mapping[tuple[int, int], int]) -> Mapping[int, int]:
     return counted
 
 
-def _refused(request: HttpRequest, why: str) -> HttpResponse:
-    return render(request, "deadletters/letters/refused.html", {"error": why}, status=422)
+def _refused(request: HttpRequest, why: str, *, status: int = 422) -> HttpResponse:
+    return render(request, "deadletters/letters/refused.html", {"error": why}, status=status)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase, QueryDict
 
 from deadletters import triage
 from deadletters.views.errors import not_understood
@@ -89,7 +89,13 @@ def changes_of(request: HttpRequest, row: object, fields: Sequence[str]) -> Mapp
 
 def reason_of(request: HttpRequest) -> str:
     """Return the reason that a form gives, as much of it as is kept."""
-    return request.POST.get("reason", "").strip()[: triage.MAX_NOTE]
+    return reason_in(request.POST)
+
+
+def reason_in(typed: QueryDict) -> str:
+    """Return the reason in what a form gave."""
+    reason: str = typed.get("reason", "")
+    return reason.strip()[: triage.MAX_NOTE]
 
 
 def _texts(row: object, fields: Sequence[str]) -> dict[str, str]:

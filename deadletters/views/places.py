@@ -8,7 +8,7 @@ from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.http import url_has_allowed_host_and_scheme
 
 PAGES = (
-    *("overview", "region", "letters", "letter", "edit", "version", "purge"),
+    *("overview", "region", "letters", "ask_many", "letter", "edit", "version", "purge"),
     *("groups", "group", "group_menu", "group_of", "subjects", "subject"),
     *("runs", "run", "run_preview", "audit"),
     *("queues", "live_messages", "live_message", "held_streams", "destinations", "workers"),

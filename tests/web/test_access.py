@@ -59,10 +59,12 @@ def test_an_action_after_the_session_ended_comes_back_to_a_page_not_to_the_actio
     assert client.get(address("recover", letter)).headers["Location"] == f"{reverse('login')}?next=/"
 
 
-def test_an_action_whose_form_is_the_answer_to_another_comes_back_to_a_page(client):
-    for page in (reverse("deadletters:ask_many"), reverse("deadletters:change_many")):
-        response = client.post(reverse("deadletters:change_many"), headers={"Referer": f"http://testserver{page}"})
-        assert response.headers["Location"] == f"{reverse('login')}?next={reverse('deadletters:overview')}"
+def test_an_action_comes_back_to_the_page_of_its_form_and_not_to_the_answer_to_another(client):
+    asked, done = f"{reverse('deadletters:ask_many')}?asked=x", reverse("deadletters:change_many")
+
+    for here, after in ((asked, "/letters/many%3Fasked%3Dx"), (done, reverse("deadletters:overview"))):
+        response = client.post(done, headers={"Referer": f"http://testserver{here}"})
+        assert response.headers["Location"] == f"{reverse('login')}?next={after}"
 
 
 def test_a_user_made_inactive_is_signed_out_at_once(signed_in, operator):

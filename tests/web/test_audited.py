@@ -72,7 +72,9 @@ def of_edit(page, letter):
 
 
 def of_many(page, letter):
-    asked = page.post("/letters/many", {"verb": "hold", "scope": "picked", "letter": [str(letter.pk)]}).context
+    asked = page.post(
+        "/letters/many", {"verb": "hold", "scope": "picked", "letter": [str(letter.pk)]}, follow=True
+    ).context
     typed = {"verb": "hold", "scope": "picked", "letter": [str(letter.pk)], "count": "1"}
     return "/letters/many/do", {**typed, "asked_at": asked["asked_at"]}
 

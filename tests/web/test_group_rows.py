@@ -176,7 +176,9 @@ def test_giving_up_asks_about_exactly_the_open_ones_first(page):
     content = page.get(menu_of(group)).content.decode()
     given = unescape(content.partition('name="filter" value="')[2].partition('"')[0])
 
-    asked = page.post(reverse("deadletters:ask_many"), {"scope": "matching", "filter": given, "verb": "give_up"})
+    asked = page.post(
+        reverse("deadletters:ask_many"), {"scope": "matching", "filter": given, "verb": "give_up"}, follow=True
+    )
     assert (asked.status_code, asked.context["n"]) == (200, 3)
     assert DeadLetter.objects.filter(recovery_status=0).count() == 3
 

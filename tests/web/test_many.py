@@ -9,7 +9,7 @@ from deadletters import triage
 from deadletters.models import DeadLetter, Disposition, Note, OperatorAction, RecoveryRun, RecoveryStatus
 from deadletters.triage import many
 from deadletters.words.filters import LetterFilter
-from tests.factories import NOON, a_letter
+from tests.factories import NOON, a_letter, a_user
 
 pytestmark = pytest.mark.django_db
 
@@ -17,7 +17,7 @@ OPEN, HELD, GIVEN_UP = RecoveryStatus.PENDING, RecoveryStatus.HELD, RecoveryStat
 
 
 def ask(page, verb="hold", **form):
-    return page.post("/letters/many", {"verb": verb, **form})
+    return page.post("/letters/many", {"verb": verb, **form}, follow=True)
 
 
 def confirm(page, asked, **form):
@@ -276,3 +276,44 @@ def test_the_list_offers_it_by_right_and_without_script(page, signed_in, viewer)
         assert part in content
     assert 'value="everything"' in page.get("/letters/").content.decode()
     assert 'id="pick"' not in signed_in(viewer).get("/letters/").content.decode()
+
+
+def test_what_is_asked_for_has_an_address_to_come_back_to(page):
+    letter = a_letter()
+
+    answer = page.post(
+        "/letters/many", {"verb": "hold", "scope": "picked", "letter": [str(letter.pk)], "reason": "why"}
+    )
+    assert answer.status_code == 302
+    for _ in range(2):
+        again = page.get(answer.headers["Location"])
+        assert (again.status_code, again.context["n"], again.context["order"].reason) == (200, 1, "why")
+    assert statuses() == [OPEN]
+    page.post("/letters/many/do", {"verb": "hold", "scope": "picked", "letter": [str(letter.pk)], "count": "1"})
+    assert page.get(answer.headers["Location"]).context["able"] == 0
+
+
+def test_only_the_newest_of_what_was_asked_for_are_kept_and_that_is_said(page):
+    letter = a_letter()
+    form = {"verb": "hold", "scope": "picked", "letter": [str(letter.pk)]}
+    first, *others = [page.post("/letters/many", form).headers["Location"] for _ in range(6)]
+
+    gone = page.get(first)
+    assert gone.status_code == 404
+    assert "pick it again" in gone.content.decode()
+    assert {page.get(other).status_code for other in others} == {200}
+    assert page.get("/letters/many").headers["Location"] == "/letters/"
+
+
+def test_what_one_person_asked_for_is_nobody_elses(page, signed_in):
+    letter = a_letter()
+    here = page.post("/letters/many", {"verb": "hold", "scope": "picked", "letter": [str(letter.pk)]})
+
+    other = signed_in(a_user("otto", "Operators"))
+    assert other.get(here.headers["Location"]).status_code == 404
+
+
+def test_more_than_is_kept_is_refused(page):
+    answer = page.post("/letters/many", {"verb": "note", "scope": "everything", "value": "x" * 100_001})
+
+    assert answer.status_code == 422

@@ -168,7 +168,9 @@ def test_holding_all_of_it_asks_about_exactly_its_open_letters_first(page):
     response = about(page)
     assert "Hold all about it: 2 open…" in response.content.decode()
     given = response.context["filters"].query(status="open")
-    asked = page.post(reverse("deadletters:ask_many"), {"scope": "matching", "filter": given, "verb": "hold"})
+    asked = page.post(
+        reverse("deadletters:ask_many"), {"scope": "matching", "filter": given, "verb": "hold"}, follow=True
+    )
     assert (asked.status_code, asked.context["n"]) == (200, 2)
 
 

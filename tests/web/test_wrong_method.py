@@ -26,7 +26,7 @@ def test_an_address_that_only_takes_a_form_says_so_and_leads_to_a_page(reader, n
     assert (whole.status_code, part.status_code) == (405, 405)
     assert whole.headers["Allow"] == "POST"
     assert "Nothing was done." in whole.content.decode()
-    assert reader.get(whole.context["above"]).status_code == 200
+    assert reader.get(whole.context["above"], follow=True).status_code == 200
     assert f'href="{whole.context["above"]}"' in whole.content.decode()
     assert part.content.decode() == "Nothing was done: this address only takes a form."
     assert "HX-Request" in part.headers["Vary"]

@@ -1,0 +1,37 @@
+"""Going back leads to pages that are there, and sends nothing again."""
+
+import pytest
+from django.apps import apps
+from playwright.sync_api import expect
+
+from deadletters.defaults import make_groups
+from deadletters.models import OperatorAction
+from tests.browser.conftest import sign_in
+from tests.factories import a_letter, a_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_back_from_what_was_done_to_many_shows_what_was_asked_and_then_the_list(open_page, script):
+    make_groups(apps.get_app_config("deadletters"), using="default")
+    a_user("olga", "Operators")
+    for _ in range(2):
+        a_letter()
+    page = open_page(java_script_enabled=script)
+    sign_in(page, "olga", "/letters/?status=open")
+    page.locator("input.pick").first.check()
+    page.locator("form.bulk").get_by_role("button", name="Hold").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Hold 1 letter")
+    page.get_by_role("button", name="Hold 1 letter").click()
+    expect(page.locator(".messages")).to_contain_text("Held 1 of 1 letters.")
+    done = OperatorAction.objects.count()
+
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Hold 1 letter")
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Dead letters")
+    page.go_forward()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Hold 1 letter")
+    expect(page.get_by_role("button", name="Hold 1 letter")).to_have_count(0)
+    assert OperatorAction.objects.count() == done
