@@ -5,10 +5,12 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from django.test import override_settings
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.factories import PASSWORD
+from tests.factories import PASSWORD, a_user
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking"]
@@ -75,7 +77,27 @@ def _is_wrong(message) -> bool:
     return message.type == "error" and not message.text.startswith(PROVOKED)
 
 
+@pytest.fixture
+def operator(db: None) -> User:
+    return a_user("olga", "Operators")
+
+
+@pytest.fixture
+def lead(db: None) -> User:
+    return a_user("lea", "Leads")
+
+
 def sign_in(page: Page, name: str, target: str = "/letters/") -> None:
+    """Open a page as somebody who has signed in; how one does is a test of its own."""
+    client = Client()
+    client.force_login(User.objects.get(username=name))
+    cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+    page.context.add_cookies([{"name": cookie.key, "value": cookie.value, "domain": "localhost", "path": "/"}])
+    page.goto(target)
+
+
+def fill_in_and_sign_in(page: Page, name: str, target: str = "/letters/") -> None:
+    """Go to a page and sign in on the way."""
     page.goto(target)
     page.get_by_label("User name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)

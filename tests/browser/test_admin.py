@@ -1,24 +1,15 @@
 """The admin in a real browser, by somebody who is on the staff and in no group but Operators."""
 
 import pytest
-from django.apps import apps
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from deadletters.defaults import make_groups, make_policies
 from deadletters.models import DeadLetter, FailureGroup, OperatorAction
 from tests.factories import PASSWORD, a_user
 from tests.web.admin_rows import one_of_each
 from tests.web.test_admin import TABLES, address
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def made_after_migrations():
-    app = apps.get_app_config("deadletters")
-    make_groups(app, using="default")  # a flush of another test removed them
-    make_policies(using="default")
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from tests.access_table import TABLE
 from tests.addresses import address, parameters
 from tests.browser.conftest import sign_in
 from tests.browser.test_looks import PHONE, ugly  # noqa: F401
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("lead")]
 
 PAGES = [name for name, entry in TABLE.items() if entry.kind == "page" and "get" in entry.methods]
 RULES = {
@@ -26,16 +26,6 @@ SCREENS = {"wide": {"viewport": {"width": 1280, "height": 900}}, "phone": {"view
 ORDER = """[...document.querySelectorAll('h1, h2, h3, h4')].filter(heading => heading.checkVisibility()).map(
     heading => Number(heading.tagName[1])
 )"""
-
-
-@pytest.fixture(autouse=True)
-def lead():
-    from django.apps import apps
-
-    from deadletters.defaults import make_groups
-
-    make_groups(apps.get_app_config("deadletters"), using="default")
-    return a_user("lea", "Leads")
 
 
 def violations(page: Page) -> list[str]:

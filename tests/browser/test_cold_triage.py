@@ -7,11 +7,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from django.apps import apps
 from playwright.sync_api import Page, expect
 
 from deadletters import counting
-from deadletters.defaults import make_groups
 from deadletters.demo import weather
 from deadletters.models import (
     DeadLetter,
@@ -25,22 +23,16 @@ from deadletters.models import (
 )
 from tests.browser.conftest import sign_in
 from tests.browser.test_axe import look
-from tests.factories import PASSWORD, a_user
+from tests.factories import PASSWORD
 from tests.worker.conftest import Shop, forge, shop
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 __all__ = ["forge", "shop"]
 
 WAREHOUSE = "warehouse north"
 ORDERS, SEED = "60", "3"
 FAULT = "WarehouseUnreachable"
 CYCLE_SECONDS = weather.OUTAGE_EVERY_MINUTES * 60
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    make_groups(apps.get_app_config("deadletters"), using="default")
-    return a_user("olga", "Operators")
 
 
 def clock(is_away: bool) -> str:

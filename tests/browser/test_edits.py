@@ -3,26 +3,18 @@
 import json
 
 import pytest
-from django.apps import apps
 from playwright.sync_api import expect
 
 from deadletters import triage
-from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, RecoveryStatus
 from tests.addresses import address
 from tests.browser.conftest import sign_in
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("lead")]
 
 LONG = "x" * 400
 PHONE = {"width": 390, "height": 844}
-
-
-@pytest.fixture(autouse=True)
-def lea():
-    make_groups(apps.get_app_config("deadletters"), using="default")
-    return a_user("lea", "Leads")
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -46,9 +38,9 @@ def test_a_payload_is_edited_compared_and_recovered(open_page, script):
     assert json.loads(edited.envelope)["event_data"] == {"password": "hunter2!", "city": "Köln"}
 
 
-def test_a_version_is_put_back_and_a_letter_purged(open_page, lea):
+def test_a_version_is_put_back_and_a_letter_purged(open_page, lead):
     letter = a_letter(payload='{"city": "Bonn"}')
-    triage.edit(user=lea, dead_letter_id=letter.pk, text='{"city": "Ulm"}', reason="moved", row_version=1)
+    triage.edit(user=lead, dead_letter_id=letter.pk, text='{"city": "Ulm"}', reason="moved", row_version=1)
     page = open_page()
     sign_in(page, "lea", address("letter", letter))
 
@@ -64,10 +56,10 @@ def test_a_version_is_put_back_and_a_letter_purged(open_page, lea):
 
 
 @pytest.mark.parametrize("size", [PHONE, {"width": 1280, "height": 800}])
-def test_no_page_of_an_edit_is_wider_than_the_window(open_page, lea, size):
+def test_no_page_of_an_edit_is_wider_than_the_window(open_page, lead, size):
     payload = json.dumps({LONG: LONG, "text": f"{LONG} {LONG}"})
     letter = a_letter(message_type=f"shop.{LONG}", payload=payload)
-    triage.edit(user=lea, dead_letter_id=letter.pk, text=json.dumps({LONG: 1}), reason=LONG, row_version=1)
+    triage.edit(user=lead, dead_letter_id=letter.pk, text=json.dumps({LONG: 1}), reason=LONG, row_version=1)
     page = open_page(viewport=size)
     sign_in(page, "lea", address("letter", letter))
 

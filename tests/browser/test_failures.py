@@ -3,16 +3,14 @@
 import time
 
 import pytest
-from django.apps import apps
 from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, Route, expect
 
-from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, Note, RecoveryStatus
 from tests.browser.conftest import sign_in
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 
 TYPED = "half a thought"
 A_PAGE = "<!doctype html><html><body><h1>Sign in to the proxy</h1></body></html>"
@@ -29,12 +27,6 @@ ANSWERS = {
     "a page with 502": (502, "text/html", A_PAGE, "The server is away for the moment"),
     "a page with 504": (504, "text/html", A_PAGE, "The server takes too long"),
 }
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    make_groups(apps.get_app_config("deadletters"), using="default")
-    return a_user("olga", "Operators")
 
 
 @pytest.fixture

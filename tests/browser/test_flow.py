@@ -8,21 +8,12 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, DeadLetterDeath, Note, RecoveryStatus
 from queues.models import InboxMessage
-from tests.browser.conftest import sign_in
-from tests.factories import a_letter, a_user
+from tests.browser.conftest import fill_in_and_sign_in, sign_in
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    from django.apps import apps
-
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("olga", "Operators")
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 
 
 def handle(letter):
@@ -40,7 +31,7 @@ def test_find_read_note_and_recover_one_letter(open_page, script):
     a_letter(message_type="crm.SyncContact")
     page = open_page(java_script_enabled=script)
 
-    sign_in(page, "olga")
+    fill_in_and_sign_in(page, "olga")
     page.get_by_label("Search", exact=True).fill("carddeclined")
     page.get_by_role("button", name="Search").click()
     expect(page.locator("[data-row]")).to_have_count(1)

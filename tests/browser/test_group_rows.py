@@ -1,24 +1,16 @@
 """What is done in the rows of the groups, in a real browser: with a mouse, by keyboard, on a phone, without script."""
 
 import pytest
-from django.apps import apps
 from playwright.sync_api import expect
 
 from deadletters import counting
-from deadletters.defaults import make_groups
 from deadletters.models import FailureGroup, Note, OperatorAction
 from tests.browser.conftest import sign_in
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("olga", "Operators")
 
 
 @pytest.fixture(autouse=True)

@@ -1,22 +1,14 @@
 """How an operator triages a fault at night, in a real browser."""
 
 import pytest
-from django.apps import apps
 from playwright.sync_api import expect
 
 from deadletters import counting, triage
-from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, FailureGroup, Note
 from tests.browser.conftest import sign_in
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("olga", "Operators")
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["with script", "without script"])

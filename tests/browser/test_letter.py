@@ -7,23 +7,14 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from deadletters.defaults import make_groups
 from deadletters.models import OperatorAction
 from queues.models import DeliveryLogEntry
 from tests.browser.conftest import sign_in
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("lead")]
 
 HOSTILE = '<img src=x onerror="document.title=\'owned\'"></pre><b hx-get="/accounts/logout/" hx-trigger="load">x</b>'
-
-
-@pytest.fixture(autouse=True)
-def lead():
-    from django.apps import apps
-
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("lea", "Leads")
 
 
 def test_keys_walk_the_list_from_letter_to_letter(open_page):

@@ -5,23 +5,14 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, RecoveryRun, RecoveryStatus, SavedView
 from tests.browser.conftest import sign_in
-from tests.factories import NOON, a_letter, a_user
+from tests.factories import NOON, a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 
 SCRIPT = pytest.mark.parametrize("script", [True, False], ids=["with script", "without script"])
 PHONE = {"width": 390, "height": 844}
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    from django.apps import apps
-
-    make_groups(apps.get_app_config("deadletters"), using="default")
-    return a_user("olga", "Operators")
 
 
 def held():

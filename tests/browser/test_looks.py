@@ -25,11 +25,6 @@ PHONE = {"width": 390, "height": 844}
 
 @pytest.fixture(autouse=True)
 def operator():
-    from django.apps import apps
-
-    from deadletters.defaults import make_groups
-
-    make_groups(apps.get_app_config("deadletters"), using="default")
     return a_user("olga" + "l" * 60, "Operators")
 
 

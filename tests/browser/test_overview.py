@@ -4,27 +4,19 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.utils import timezone
 from playwright.sync_api import expect
 
 from deadletters import counting
-from deadletters.defaults import make_groups
 from deadletters.models import Generation
 from deadletters.views import overview
 from tests.browser.conftest import sign_in
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 
 SCRIPT = pytest.mark.parametrize("script", [True, False], ids=["with script", "without script"])
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("olga", "Operators")
 
 
 def some_letters():

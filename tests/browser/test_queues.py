@@ -3,10 +3,8 @@
 from uuid import UUID
 
 import pytest
-from django.apps import apps
 from playwright.sync_api import expect
 
-from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter
 from queues import handles, send, wakeups
 from queues.models import InboxMessage, SourcePause, Stream
@@ -24,7 +22,6 @@ SCRIPT = pytest.mark.parametrize("script", [True, False], ids=["with script", "w
 @pytest.fixture(autouse=True)
 def operator(monkeypatch):
     monkeypatch.setattr(wakeups, "send", lambda wakeup: None)  # no broker listens
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
     return a_user("olga", "Operators")
 
 

@@ -1,26 +1,17 @@
 """How an operator brings a group's letters back, in a real browser: a canary, its verdict, then the others."""
 
 import pytest
-from django.apps import apps
 from playwright.sync_api import expect
 
 from deadletters import counting
-from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, FailureGroup, RecoveryRun, RecoveryStatus
 from deadletters.recovery.stepping import step
 from queues.drainer import drain
 from queues.words.handlers import handles
 from tests.browser.conftest import sign_in
 from tests.db.conftest import send_numbers
-from tests.factories import a_user
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("olga", "Operators")
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 
 
 @pytest.fixture

@@ -1,24 +1,16 @@
 """How an operator finds everything about one thing, and acts on all of it, in a real browser."""
 
 import pytest
-from django.apps import apps
 from playwright.sync_api import expect
 
 from deadletters import counting
-from deadletters.defaults import make_groups
 from deadletters.models import DeadLetter, RecoveryRun
 from tests.browser.conftest import sign_in
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 
 UGLY = "a/../b?c=d&e#f%2F אבג 🦆 <b>\"'"
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    make_groups(apps.get_app_config("deadletters"), using="default")  # a flush of another test removed them
-    return a_user("olga", "Operators")
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["with script", "without script"])

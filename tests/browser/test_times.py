@@ -4,17 +4,10 @@ import pytest
 from django.apps import apps
 from playwright.sync_api import expect
 
-from deadletters.defaults import make_groups
 from tests.browser.conftest import sign_in
-from tests.factories import a_letter, a_user
+from tests.factories import a_letter
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def operator():
-    make_groups(apps.get_app_config("deadletters"), using="default")
-    return a_user("olga", "Operators")
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("operator")]
 
 
 def test_a_time_is_in_the_viewers_zone_with_utc_behind_it(open_page):
