@@ -1,4 +1,7 @@
-"""Filters of the list that people keep under a name, for themselves or for everybody."""
+"""Filters of the list that people keep under a name, for themselves or for everybody.
+
+Each change writes one operator action in its transaction.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +13,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from deadletters.models import SavedView
+from deadletters.store import audit
+from deadletters.triage.actors import actor
 from deadletters.words import access
 from deadletters.words.errors import BadFilter, BadView, NoSuchView
 from deadletters.words.filters import LetterFilter
+from queues.words.redaction import mask_text
 from queues.words.text import storable
 
 PAGE = "letters"
@@ -59,7 +65,7 @@ def get(view_id: int, user: Any) -> View:
 @transaction.atomic
 def save(*, user: Any, name: str, query: str, is_shared: bool) -> View:
     """Keep a filter under a name. Raises PermissionDenied, BadView, BadFilter."""
-    _require(user, access.TRIAGE if is_shared else access.VIEW)
+    by = actor(user, access.TRIAGE if is_shared else access.VIEW)
     kept = _name(name)
     filters = _filters(query)
     own = SavedView.objects.filter(owner_id=str(user.pk), page=PAGE)
@@ -74,6 +80,7 @@ def save(*, user: Any, name: str, query: str, is_shared: bool) -> View:
         is_shared=is_shared,
     )
     _write(row, kept)
+    audit.record(actor=by, action="save_view", after=_kept(row))
     return _view(row, user)
 
 
@@ -86,17 +93,35 @@ def change(*, view_id: int, user: Any, name: str, is_shared: bool, query: str | 
     row = _own(view_id, user)
     if is_shared and not row.is_shared:
         _require(user, access.TRIAGE)
+    before = _kept(row)
     row.name, row.is_shared = _name(name), is_shared
     if query is not None:
         row.query = _bounded(_filters(query).query(size=""))
     _write(row, row.name)
+    if _kept(row) != before:
+        audit.record(actor=actor(user, access.VIEW), action="change_view", before=before, after=_kept(row))
     return _view(row, user)
 
 
 @transaction.atomic
 def remove(*, view_id: int, user: Any) -> None:
     """Remove one's own view. Raises PermissionDenied, NoSuchView."""
-    _own(view_id, user).delete()
+    row = _own(view_id, user)
+    audit.record(actor=actor(user, access.VIEW), action="remove_view", before=_kept(row))
+    row.delete()
+
+
+def _kept(row: SavedView) -> dict[str, Any]:
+    """Return what the audit says of a view; its filter in words."""
+    filters = _view_of(row.query)
+    return {"view": row.name, "filter": mask_text(filters.words() if filters else row.query), "shared": row.is_shared}
+
+
+def _view_of(query: str) -> LetterFilter | None:
+    try:
+        return _filters(query)
+    except BadFilter:
+        return None
 
 
 def _own(view_id: int, user: Any) -> SavedView:

@@ -63,7 +63,10 @@ def describe(action: OperatorAction) -> str:
     if action.action in ("edit", "restore"):
         return _of_payload(action.action, before, after)
     found = (
-        _of_queues(action.action, before, after) or _of_runs(action.action, after) or _of_reading(action.action, after)
+        _of_queues(action.action, before, after)
+        or _of_runs(action.action, after)
+        or _of_reading(action.action, after)
+        or _of_views(action.action, before, after)
     )
     return found or action.action.replace("_", " ").capitalize()
 
@@ -114,6 +117,18 @@ def _of_reading(action: str, after: Mapping[str, Any]) -> str:
         "download_payload": f"Downloaded the payload, unmasked{_some(after.get('bytes'), 'bytes')}",
         "reveal": f"Revealed {after.get('field', '')}",
         "note": "Wrote a note",
+    }.get(action, "")
+
+
+def _of_views(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Say what was done to a saved view; empty for anything else."""
+    name = str((after or before).get("view", ""))
+    is_shared, was_shared = after.get("shared"), before.get("shared")
+    changed = f"Shared the view “{name}”" if is_shared and not was_shared else f"Changed the view “{name}”"
+    return {
+        "save_view": f"Saved the view “{name}”{', for everybody' if is_shared else ''}",
+        "change_view": f"Unshared the view “{name}”" if was_shared and not is_shared else changed,
+        "remove_view": f"Removed the view “{name}”",
     }.get(action, "")
 
 

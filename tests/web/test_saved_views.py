@@ -3,7 +3,8 @@
 import pytest
 
 from deadletters import savedviews
-from deadletters.models import SavedView
+from deadletters.models import OperatorAction, SavedView
+from deadletters.queries.actions import describe
 from tests.factories import a_letter, a_user
 
 pytestmark = pytest.mark.django_db
@@ -146,3 +147,36 @@ def test_markup_in_a_name_is_only_text(page):
     content = page.get("/letters/?q=%3Ci%3E").content.decode()
     assert "&lt;b&gt;x&lt;/b&gt;" in content
     assert "<b>x</b>" not in content
+
+
+def test_what_is_done_to_a_view_is_written_down_and_what_changes_nothing_is_not(page):
+    save(page)
+    view = SavedView.objects.get()
+    change = f"/letters/views/{view.pk}/change"
+    for form in ({"name": "Night"}, {"name": "Day"}, {"name": "Day", "shared": "yes"}, {"name": "Day"}):
+        page.post(change, form)
+    page.post(change, {"verb": "remove"})
+    assert page.post(change, {"name": "Gone"}).status_code == 404
+
+    actions = list(OperatorAction.objects.order_by("id"))
+    assert [describe(action) for action in actions] == [
+        "Saved the view “Night”",
+        "Changed the view “Day”",
+        "Shared the view “Day”",
+        "Unshared the view “Day”",
+        "Removed the view “Day”",
+    ]
+    assert {action.actor for action in actions} == {"olga"}
+    assert (actions[1].before["view"], actions[1].after["view"]) == ("Night", "Day")
+    assert "boom" in actions[0].after["filter"]
+
+
+def test_a_view_that_cannot_be_written_down_is_not_saved(page, monkeypatch):
+    def broken(**_):
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr("deadletters.savedviews.audit.record", broken)
+    with pytest.raises(RuntimeError):
+        save(page)
+
+    assert not SavedView.objects.exists()
