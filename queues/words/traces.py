@@ -8,10 +8,12 @@ from types import FrameType, TracebackType
 
 from queues.words.chain import Carrier, walk
 from queues.words.codes import error_code
-from queues.words.foreign import class_name, is_a, qualified, read
+from queues.words.foreign import class_name, exact_text, is_a, qualified, read
 from queues.words.text import bounded, text_of
 
 HEADER = "Traceback (most recent call last):"
+MAX_NOTES = 20
+"""Notes of one exception (PEP 678) that are written after its text."""
 MAX_CARRIED = 100
 """How far an exception that only carries another is followed, which may carry a third, or itself."""
 
@@ -48,9 +50,9 @@ def _spokesman(exc: BaseException) -> BaseException:
 
 
 def trace_of(exc: BaseException, bounds: TraceBounds) -> str:
-    """Return where the exception and those behind it were raised; "" for one that never was and has none behind."""
+    """Return where the exception and those behind it were raised, and their notes; "" where there is none of that."""
     nodes = list(walk(exc))
-    if len(nodes) == 1 and not _frames(exc):
+    if len(nodes) == 1 and not _frames(exc) and not _notes(exc):
         return ""
     parts = [_part(node, bounds) for node in nodes[: bounds.causes]]
     if len(nodes) > bounds.causes:
@@ -59,9 +61,18 @@ def trace_of(exc: BaseException, bounds: TraceBounds) -> str:
 
 
 def _part(node: BaseException, bounds: TraceBounds) -> str:
-    says = bounded(name_and_text(node), bounds.text)
+    says = bounded("\n".join([name_and_text(node), *_notes(node)]), bounds.text)
     stack = _stack(_frames(node), bounds.frames)
     return f"{HEADER}\n{stack}{says}" if stack else says
+
+
+def _notes(exc: BaseException) -> list[str]:
+    """Return what `add_note` put on an exception, the first MAX_NOTES; what else stands there is left out."""
+    notes = read(_spokesman(exc), "__notes__")
+    if type(notes) is not list:
+        return []
+    texts = [text for note in notes[:MAX_NOTES] if (text := exact_text(note)) is not None]
+    return texts if len(notes) <= MAX_NOTES else [*texts, f"… (cut, {len(notes):,} notes)"]
 
 
 def _frames(node: BaseException) -> list[tuple[FrameType, int]]:
