@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 from amqp.exceptions import ChannelError, MessageNacked, NotFound
@@ -107,6 +108,8 @@ class Publisher:
             except Exception as exc:  # whatever keeps it from answering, the message is not at fault
                 self.close()
                 raise NotReady(f"the broker cannot be reached: {exc}") from exc
+            if self._connection.transport.driver_type == "redis":
+                _keep_client(channel)
             noted = (lambda *args: self._returned.append(args)) if self._is_amqp() else None
             self._producer = Producer(channel, auto_declare=False, on_return=noted)
         return self._producer
@@ -145,6 +148,12 @@ class Publisher:
 
     def _is_amqp(self) -> bool:
         return self._connection is not None and self._connection.transport.driver_type == "amqp"
+
+
+def _keep_client(channel: Any) -> None:
+    """Let a channel keep one client of the broker: to make one for each command takes longer than the command."""
+    with channel.conn_or_acquire() as client:
+        channel.conn_or_acquire = lambda given=None: nullcontext(given or client)
 
 
 def _refuse_unfit(queue: str, headers: dict[str, str]) -> None:
