@@ -9,18 +9,21 @@ CREATE FUNCTION note_visit(
     OUT previous_at timestamptz, OUT is_known boolean
 ) LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
 DECLARE
-    v_visit last_visits;
+    -- Not a row of the table: to learn its columns a session would wait for it, and fail outside of the block.
+    v_id bigint;
+    v_seen_at timestamptz;
+    v_previous_at timestamptz;
 BEGIN
     is_known := true;
-    SELECT v.* INTO v_visit FROM last_visits v WHERE v.visitor_id = p_visitor AND v.page = p_page;
+    SELECT v.id, v.seen_at, v.previous_at INTO v_id, v_seen_at, v_previous_at FROM last_visits v WHERE v.visitor_id = p_visitor AND v.page = p_page;
     IF NOT FOUND THEN
         INSERT INTO last_visits (visitor_id, page, seen_at) VALUES (p_visitor, p_page, p_now) ON CONFLICT DO NOTHING;
         RETURN;
     END IF;
-    previous_at := CASE WHEN v_visit.seen_at < p_now - p_gap THEN v_visit.seen_at ELSE v_visit.previous_at END;
-    PERFORM 1 FROM last_visits v WHERE v.id = v_visit.id AND v.seen_at = v_visit.seen_at FOR UPDATE SKIP LOCKED;
+    previous_at := CASE WHEN v_seen_at < p_now - p_gap THEN v_seen_at ELSE v_previous_at END;
+    PERFORM 1 FROM last_visits v WHERE v.id = v_id AND v.seen_at = v_seen_at FOR UPDATE SKIP LOCKED;
     IF FOUND THEN
-        UPDATE last_visits v SET previous_at = note_visit.previous_at, seen_at = p_now WHERE v.id = v_visit.id;
+        UPDATE last_visits v SET previous_at = note_visit.previous_at, seen_at = p_now WHERE v.id = v_id;
     END IF;
 EXCEPTION WHEN lock_not_available THEN
     previous_at := NULL;

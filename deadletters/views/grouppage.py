@@ -94,14 +94,14 @@ def _worked(found: FailureGroup, newest: Recent | None) -> Worked:
 
 
 def triage_context(
-    request: HttpRequest, found: FailureGroup, *, timeline_of: timeline.Timeline | None = None
+    request: HttpRequest, found: FailureGroup, *, timeline_of: timeline.Timeline | None
 ) -> dict[str, Any]:
-    """Return what the triage form and what hangs on it show; the timeline is read unless it is given."""
+    """Return what the triage form and what hangs on it show; `timeline_of` is None where it could not be read."""
     return {
         "group": found,
         "form": form_of(found, FIELDS),
         "states": _states(found),
-        "timeline": timeline.of_group(found.group_id) if timeline_of is None else timeline_of,
+        "timeline": timeline_of,
         "timeline_title": _("What was done"),
         "audited": f"group={found.group_id}",
         "may_triage": request.user.has_perm(access.TRIAGE),

@@ -15,7 +15,7 @@ from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.models import FailureGroup
-from deadletters.queries import grouplist, groups, regions, tallies, visits
+from deadletters.queries import grouplist, groups, regions, tallies, timeline, visits
 from deadletters.store.visits import arrive
 from deadletters.views import grouppage, triageforms
 from deadletters.views.access import needs
@@ -112,7 +112,7 @@ def triage_group(request: HttpRequest, group_id: UUID) -> HttpResponse:
         return _refused(request, answer)
     if wants_fragment(request):
         fresh = groups.get(found.group_id)
-        return _render(request, "_triaged.html", {**triage_context(request, fresh), "form_said": answer.said})
+        return _render(request, "_triaged.html", {**_triage_context(request, fresh), "form_said": answer.said})
     messages.success(request, answer.said)
     return redirect("deadletters:group", found.group_id)
 
@@ -140,9 +140,13 @@ def add_note(request: HttpRequest, group_id: UUID) -> HttpResponse:
     return redirect("deadletters:group", found.group_id)
 
 
+def _triage_context(request: HttpRequest, found: FailureGroup) -> dict[str, Any]:
+    return triage_context(request, found, timeline_of=timeline.of_group(found.group_id))
+
+
 def _refused(request: HttpRequest, answer: triageforms.Answer[FailureGroup]) -> HttpResponse:
     if wants_fragment(request):
-        context = {**triage_context(request, answer.row), **answer.again}
+        context = {**_triage_context(request, answer.row), **answer.again}
         return _render(request, "_triage.html", context, status=answer.status)
     return _page(request, answer.row, status=answer.status, **answer.again)
 

@@ -24,7 +24,7 @@ from deadletters.triage import many
 from deadletters.triage.changes import MAX_OWNER
 from deadletters.views import asked, justdone
 from deadletters.views.access import needs
-from deadletters.views.parameters import reason_in
+from deadletters.views.parameters import reason_in, takes
 from deadletters.views.scopes import EVERYTHING, MATCHING, PICKED, page_of, scope_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope
@@ -86,6 +86,7 @@ class Chosen:
 
 
 @needs(access.TRIAGE)
+@takes(asked.PARAMETER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def ask(request: HttpRequest) -> HttpResponse:
     """Show what would be done to how many letters; 422 with the reason when it cannot be.

@@ -19,6 +19,8 @@ LABELS: Mapping[str, Any] = {
     "owner": _("Owner"),
     "ticket": _("Ticket"),
     "runbook": _("Runbook"),
+    "state": _("State"),
+    "operator_disposition": _("Decision (0 = none, 2 = hold)"),
     "fixed_in_generation": _("Fixed in build"),
     "quiet_until": _("Quiet until"),
     "quiet_until_generation": _("Quiet until build"),
@@ -34,7 +36,7 @@ LABELS: Mapping[str, Any] = {
     "deadline_minutes": _("Deadline in minutes"),
     "starts_at": _("Start"),
 }
-"""What people type into forms that act, by the names of its fields; all else in them is the page's."""
+"""What people type or choose in forms that act, by the names of its fields; all else in them is the page's."""
 
 MAX_CHARACTERS = 300_000
 """Characters that are kept of one form."""

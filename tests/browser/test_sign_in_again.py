@@ -5,8 +5,9 @@ from django.apps import apps
 from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, expect
 
+from deadletters import counting
 from deadletters.defaults import make_groups
-from deadletters.models import OperatorAction, RecoveryStatus
+from deadletters.models import FailureGroup, OperatorAction, RecoveryStatus
 from tests.browser.conftest import sign_in
 from tests.factories import PASSWORD, a_letter, a_user
 
@@ -48,6 +49,24 @@ def test_owner_and_reason_of_the_triage_are_in_the_form_again(open_page):
 
     page.locator("#triage").get_by_role("button", name="Save").click()
     expect(page.locator("#triage")).to_contain_text("Saved.")
+
+
+def test_what_was_chosen_in_the_triage_of_a_group_is_chosen_again(open_page):
+    a_letter()
+    counting.fold()
+    group = FailureGroup.objects.get()
+    page = open_page()
+    sign_in(page, "olga", f"/groups/{group.pk}/")
+    page.locator("#triage [name=ticket]").fill("PAY-7")
+    page.locator("#triage [name=state]").select_option("ongoing")
+    page.locator("#triage [name=operator_disposition]").select_option("2")
+    Session.objects.all().delete()
+
+    page.locator("#triage").get_by_role("button", name="Save").click()
+    sign_in_again(page)
+    expect(page.locator("#triage [name=ticket]")).to_have_value("PAY-7")
+    expect(page.locator("#triage [name=state]")).to_have_value("ongoing")
+    expect(page.locator("#triage [name=operator_disposition]")).to_have_value("2")
 
 
 def test_a_folded_form_is_opened_with_what_was_typed(open_page):

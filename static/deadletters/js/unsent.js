@@ -10,7 +10,7 @@ function show(field) {
 
 function fill(form, copies) {
   const fields = copies.map((copy) => [form.elements.namedItem(copy.dataset.unsentField), copy.value]);
-  if (fields.some(([field]) => !field?.matches?.("input:not([type=hidden]), textarea"))) return false;
+  if (fields.some(([field]) => !field?.matches?.("input:not([type=hidden]), textarea, select"))) return false;
   for (const [field, text] of fields) {
     field.value = text;
     field.dispatchEvent(new Event("input", { bubbles: true }));
