@@ -177,6 +177,7 @@ def test_runs_on_letters_of_a_group_that_are_of_no_group_are_found_by_their_faul
             " SELECT gen_random_uuid(), 'schedule', 'finished', '{}', '{}', 'schedule', now() - n * interval '1 min',"
             "        now(), ARRAY[lpad(to_hex(n), 16, '0')] FROM generate_series(1, 20000) n"
         )
+        cursor.execute("SELECT gin_clean_pending_list('recovery_runs_of_fault')")  # as vacuum does
         cursor.execute("ANALYZE recovery_runs")
         limits = {"runs": runs.RUNS_OF_GROUP, "items": runs.OTHER_ITEMS, "fingerprints": 50, "group": group.pk}
         cursor.execute("EXPLAIN " + runs._OF_GROUP, limits)
