@@ -23,7 +23,7 @@ from deadletters.queries.regions import Region
 from deadletters.queries.timeline import Timeline
 from deadletters.views.access import needs
 from deadletters.views.fragments import wants_fragment
-from deadletters.views.parameters import filter_of, reason_of
+from deadletters.views.parameters import filter_of, reason_of, takes
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, NoSuchMessage
 from deadletters.words.filters import (
@@ -111,6 +111,7 @@ def _is_poll(request: HttpRequest) -> bool:
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def message(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
     """Show one message; 404 with what became of it when it is alive no more."""
     return _page(request, source, message_id)
@@ -118,6 +119,7 @@ def message(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse
 
 @needs(access.VIEW)
 @require_safe
+@takes("seen")
 def message_state(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
     """Return what changes by itself on a message's page; the polling ends when the message is gone."""
     if not wants_fragment(request):
