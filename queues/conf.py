@@ -180,6 +180,10 @@ class Conf:
         return self._of_source[source].delivery_log
 
     def payload_limits(self) -> PayloadLimits:
+        return self._limits
+
+    @cached_property
+    def _limits(self) -> PayloadLimits:
         return PayloadLimits(
             offload_bytes=self.offload_payload_bytes,
             max_bytes=self.max_payload_bytes,

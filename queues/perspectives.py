@@ -1,7 +1,7 @@
 """Events of streams, and the perspectives that project them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -117,7 +117,7 @@ def _again(event: events.Event, like: Message) -> Message:
         type=event.event_type,
         payload=decode_payload(event.event_data, event.envelope_raw, limits=conf().payload_limits()),
         headers=metadata.get("headers") or {},
-        meta=replace(like.meta, dead_letter_id=None, sent_at=event.created_at, version=event.version),
+        meta=like.meta._replace(dead_letter_id=None, sent_at=event.created_at, version=event.version),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 from uuid import UUID
 
 from queues.store.claims import Held
@@ -63,14 +64,16 @@ class RunFile:
         queue, counts = held.queue.name.encode(), (len(held.messages), len(held.streams))
         _HEAD.pack_into(self._map, 0, _MAGIC, self._instance_id.bytes, queue, held.token.bytes, *counts)
 
-    @contextmanager
-    def running(self, index: int) -> Iterator[None]:
-        """Note that the claim's message with this index runs, while it does."""
+    def running(self, index: int) -> Self:
+        """Note that the claim's message with this index runs, until the block ends that this begins."""
         self._set_running(index + 1)
-        try:
-            yield
-        finally:
-            self._set_running(_NOBODY)
+        return self
+
+    def __enter__(self) -> None:
+        """Begin the block of a run, which is noted already."""
+
+    def __exit__(self, *_: object) -> None:
+        self._set_running(_NOBODY)
 
     def unrecorded(self, index: int) -> None:
         """Note for the next sweep that the claim's message with this index has run, and could not be recorded."""

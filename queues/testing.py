@@ -63,7 +63,7 @@ def apply(
     if projection is None or event_type not in projection.event_types:
         raise NoHandler(f"no projection applies {event_type} to {perspective}")
     message = _message(projection.handler, PERSPECTIVES, event_type, data)
-    meta = replace(message.meta, stream=str(stream), stream_id=stream_uuid(stream), version=version)
+    meta = message.meta._replace(stream=str(stream), stream_id=stream_uuid(stream), version=version)
     return projection.handler.function(replace(message, headers=headers or {}, meta=meta))
 
 

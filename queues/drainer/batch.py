@@ -2,16 +2,15 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from typing import Any
 from uuid import UUID
 
 import structlog
-from django.db import DatabaseError, connection, transaction
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, transaction
 
 from queues import circuits
 from queues.conf import conf
@@ -45,20 +44,15 @@ SAVEPOINTS_AT_MOST = 50
 """In one transaction: of more than 64 the server keeps no list at hand, which every other reader pays for."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Item:
     """One claimed message; `index` is its place in the claim."""
 
-    index: int
-    turn: Turn
+    __slots__ = ("index", "kind", "row", "runs_alone", "turn")
 
-    @property
-    def row(self) -> Claimed:
-        return self.turn.row
-
-    @property
-    def kind(self) -> Kind:
-        return self.turn.queue, self.row.message_type
+    def __init__(self, index: int, turn: Turn) -> None:
+        self.index, self.turn, self.row = index, turn, turn.row
+        self.kind: Kind = (turn.queue, turn.row.message_type)
+        self.runs_alone = turn.runs_alone
 
 
 @dataclass
@@ -74,7 +68,8 @@ class Batch:
     counts: Counter[OutcomeKind] = field(default_factory=Counter)
     _waiting_streams: set[UUID] = field(default_factory=set)
     _bodies: dict[UUID, Body] = field(default_factory=dict)
-    _settled: set[UUID] = field(default_factory=set)
+    _settled: set[int] = field(default_factory=set)
+    """Their positions."""
     _claimed_at: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
@@ -87,16 +82,17 @@ class Batch:
             circuits.write()
         finally:
             self.watch.hold(None)
-            replace(held, messages=tuple(i for i in held.messages if i not in self._settled)).release()
+            left = [row.message_id for row in self.rows if row.position not in self._settled]
+            replace(held, messages=tuple(left)).release()
 
     def give_back(self) -> None:
         """Give everything back without running anything."""
         Held.of(self.queue, self.token, self.rows).release()
 
     def _run_all(self) -> None:
-        waiting = deque(Item(index=n, turn=turn) for n, turn in enumerate(turns_of(self.queue, self.rows)))
+        waiting = deque(Item(n, turn) for n, turn in enumerate(turns_of(self.queue, self.rows)))
         while waiting and not self._must_stop(waiting[0]):
-            if waiting[0].turn.runs_alone:
+            if waiting[0].runs_alone:
                 self._run_alone(waiting.popleft())
             elif not self._run_group(waiting):
                 return
@@ -125,15 +121,17 @@ class Batch:
     def _commit_group(self, waiting: deque[Item], taken: list[Item]) -> list[Result]:
         results: list[Result] = []
         held_back = set(self._waiting_streams)
+        run = _run_here()
         with transaction.atomic():
             for item in self._members(waiting, results):
                 taken.append(item)  # also one that waits: should the group run again, it comes before those behind it
                 if item.row.stream_id in held_back:
                     continue
-                result = self._turn(item, run_atomic)
+                result = self._turn(item, run)
                 if result is not None:
                     results.append(result)
-                    held_back |= _held_back_by(result)
+                    if result.kind is not OutcomeKind.SUCCESS:
+                        held_back |= _held_back_by(result)
             recording.write(results, self.token)
             _make_callbacks_robust()
         return results
@@ -141,11 +139,12 @@ class Batch:
     def _members(self, waiting: deque[Item], results: list[Result]) -> Iterator[Item]:
         """Take messages off the queue until the group is full, is long, or the next one should not be in it."""
         size = _Size()
-        while waiting and len(results) < conf().group_messages and not waiting[0].turn.runs_alone:
-            size.add(results)
+        while waiting and size.results < conf().group_messages and not waiting[0].runs_alone:
             if results and (self.stopping() or size.is_full or results[-1].changed_session or is_slow(waiting[0].kind)):
                 return
             yield waiting.popleft()
+            if len(results) > size.results:
+                size.add(results[-1])
 
     # --- alone
 
@@ -186,7 +185,7 @@ class Batch:
         ran: list[Result] = []
         try:
             with transaction.atomic():
-                ran.append(self._run(item, work, run_atomic))
+                ran.append(self._run(item, work, _run_here()))
                 recording.write(ran, self.token)
                 _make_callbacks_robust()
         except ClaimLost:
@@ -216,13 +215,12 @@ class Batch:
 
     def _run(self, item: Item, work: Work, run: Callable[[Turn, Work], Result]) -> Result:
         assert item.turn.runner is not None
-        started_at = datetime.now(UTC)
         try:
             with self.run_file.running(item.index):
                 self.watch.begins(item.row, item.turn.runner.time_limit.total_seconds())
                 result = run(item.turn, work)
         except ConnectionBroken as exc:
-            raise _Broke(item, exc.__cause__ or exc, started_at) from exc
+            raise _Broke(item, exc.__cause__ or exc, exc.started_at) from exc
         finally:
             self.watch.ends()
         note_duration(item.kind, result.duration_ms or 0)
@@ -230,9 +228,11 @@ class Batch:
 
     def _body(self, item: Item) -> Body | None:
         """Return the body, fetching it with those behind it under a byte budget; None = the row is gone."""
-        if item.row.message_id not in self._bodies:
+        body = self._bodies.get(item.row.message_id)
+        if body is None:
             self._bodies = self._read([row.message_id for row in self._portion(item.index)])
-        return self._bodies.get(item.row.message_id)
+            body = self._bodies.get(item.row.message_id)
+        return body
 
     def _read(self, message_ids: list[UUID]) -> dict[UUID, Body]:
         """Read bodies; if that fails, the first one only. A failure in a group is the group's: it runs again alone."""
@@ -257,10 +257,11 @@ class Batch:
         """Take note of what was committed."""
         if any(result.changed_session for result in results):
             drop_session()
+        self.counts.update(result.kind for result in results)
         for result in results:
-            self.counts[result.kind] += 1
-            self._settled.add(result.turn.row.message_id)
-            self._waiting_streams |= _held_back_by(result)
+            self._settled.add(result.turn.row.position)
+            if result.kind is not OutcomeKind.SUCCESS:
+                self._waiting_streams |= _held_back_by(result)
 
     def _record(self, result: Result) -> None:
         """Record one result in a transaction of its own; a death that cannot be recorded waits and is reported."""
@@ -293,6 +294,11 @@ class Batch:
         self._record(Result(turn=turn, attempts=attempts, started_at=broke.started_at, **outcome))
 
 
+def _run_here() -> Callable[[Turn, Work], Result]:
+    """Return what runs messages in the transaction of this thread."""
+    return partial(run_atomic, shared=connections[DEFAULT_DB_ALIAS])
+
+
 class _Broke(Exception):
     """A handler took the connection with it."""
 
@@ -321,8 +327,8 @@ def _when_recording_failed(result: Result, exc: Exception) -> Result:
 
 
 def _held_back_by(result: Result) -> set[UUID]:
-    """Return the stream that waits behind a message which stays, or which holds it though it is dead."""
-    holds = result.kind is not OutcomeKind.SUCCESS and (result.dead is None or result.turn.holds)
+    """Return the stream that waits behind a message which has not succeeded, unless it is dead and holds nothing."""
+    holds = result.dead is None or result.turn.holds
     stream = result.turn.row.stream_id
     return {stream} if holds and stream is not None else set()
 
@@ -335,12 +341,11 @@ class _Size:
     spent_ms: int = 0
     savepoints: int = 0
 
-    def add(self, results: Sequence[Result]) -> None:
-        """Count those that are new in a list which grows."""
-        for result in islice(results, self.results, None):
-            self.results += 1
-            self.spent_ms += result.duration_ms or 0
-            self.savepoints += result.used_savepoint
+    def add(self, result: Result) -> None:
+        """Count one more."""
+        self.results += 1
+        self.spent_ms += result.duration_ms or 0
+        self.savepoints += result.used_savepoint
 
     @property
     def is_full(self) -> bool:

@@ -20,6 +20,7 @@ from queues.words.dead_letters import Death, Settlement
 from queues.words.errors import ClaimLost
 from queues.words.failures import Failure
 from queues.words.outcomes import OutcomeKind, used
+from queues.words.sources import Queue
 
 log = structlog.get_logger(__name__)
 
@@ -31,16 +32,25 @@ def write(results: Sequence[Result], token: UUID) -> None:
     queue = results[0].turn.queue
     store = dead_letter_store()
     lock_letters(result.turn.row for result in results)
-    if not Held.of(queue, token, [result.turn.row for result in results]).is_held():
-        raise ClaimLost
+    held = _fenced(queue, token, results)
     dead = [result for result in results if result.dead is not None and store is not None]
-    staying = [result for result in results if result not in dead]
+    staying = [result for result in results if result.dead is None or store is None]
     _move(dead, queue.source, token)
     done = [result.turn.row.message_id for result in staying if result.kind is OutcomeKind.SUCCESS]
-    record(queue.source, done=done, changes=[_change(r) for r in staying if r.kind is not OutcomeKind.SUCCESS])
+    changes = [_change(result) for result in staying if result.kind is not OutcomeKind.SUCCESS]
+    if not record(held, done=done, changes=changes):
+        raise ClaimLost
     _log(queue.source, results)
     if store is not None:
         store.settle(list(_settlements(staying)))
+
+
+def _fenced(queue: Queue, token: UUID, results: Iterable[Result]) -> Held:
+    """Lock the streams of the results; rows are asked for their leases by the statements that write them."""
+    held = replace(Held.of(queue, token, [result.turn.row for result in results]), messages=())
+    if held.streams and not held.is_held():
+        raise ClaimLost
+    return held
 
 
 def lock_letters(rows: Iterable[Claimed]) -> None:

@@ -1,7 +1,7 @@
 """What runs the messages of each source."""
 
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from datetime import UTC, timedelta
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import Any
@@ -15,6 +15,7 @@ from queues.transports.base import Outgoing
 from queues.words.errors import EventMissing, Unhandled
 from queues.words.handlers import AfterDeath, Handler, Projection, registry
 from queues.words.messages import Message, MessageMeta
+from queues.words.outcomes import Budget
 from queues.words.payloads import decode_payload, read_metadata
 from queues.words.sources import INBOX, OUTBOX, PERSPECTIVES, Queue
 
@@ -33,9 +34,19 @@ def turn_of(queue: Queue, row: Claimed) -> Turn:
 
 def turns_of(queue: Queue, rows: Iterable[Claimed]) -> Iterator[Turn]:
     """Yield each row's turn, with its runner if this process has one."""
-    runner_of = cache(partial(_RUNNERS[queue.source], queue))
+    known = cache(partial(_runner_and_budget, queue))  # the same for nearly all messages of a type
     for row in rows:
-        yield Turn(row=row, queue=queue, runner=runner_of(row.message_type))
+        runner, budget = known(row.message_type, row.max_attempts, row.max_delays)
+        yield Turn(row=row, queue=queue, runner=runner, budget=budget)
+
+
+def _runner_and_budget(
+    queue: Queue, message_type: str, max_attempts: int | None, max_delays: int | None
+) -> tuple[Runner | None, Budget]:
+    """Return what runs messages of a type, and the budget of those with these caps of their own."""
+    runner = _RUNNERS[queue.source](queue, message_type)
+    base = runner.budget if runner else conf().budget(queue.source)
+    return runner, conf().clamped(queue.source, base, max_attempts, max_delays)
 
 
 def _handling(queue: Queue, message_type: str) -> Runner | None:
@@ -97,7 +108,7 @@ def _publish(turn: Turn, body: Body) -> Work:
             scope=body.scope,
             is_event=body.is_event,
             flags=body.flags,
-            sent_at=body.sent_at,
+            sent_at=body.sent_at.replace(tzinfo=UTC),
             waited=body.waited,
         ),
     )
@@ -115,7 +126,7 @@ def _message(turn: Turn, body: Body) -> Message:
         position=row.position,
         stream=metadata.get("stream"),
         stream_id=row.stream_id,
-        sent_at=body.sent_at,
+        sent_at=body.sent_at.replace(tzinfo=UTC),
         max_attempts=turn.budget.max_attempts,
         dead_letter_id=row.dead_letter_id,
         version=body.version,

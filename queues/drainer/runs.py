@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 
 from queues import instances
@@ -30,12 +32,16 @@ from queues.words.outcomes import (
 )
 from queues.words.sources import OUTBOX
 
+_SUCCESS: Mapping[str, Any] = {"kind": OutcomeKind.SUCCESS}
 LOST_MESSAGE = "exceeded retry limit"
 DEADLOCK, SERIALIZATION_FAILURE = "40P01", "40001"
 
 
 class ConnectionBroken(QueuesError):
     """The database connection or its transaction was lost while a handler ran."""
+
+    started_at: datetime
+    """When the run had begun."""
 
 
 _CONTROL = re.compile(r"\s*(COMMIT|END|ABORT|ROLLBACK(?!\s+TO\b)|BEGIN|START\s+TRANSACTION)\b", re.IGNORECASE)
@@ -46,7 +52,7 @@ class TransactionControl(QueuesError):
     """A handler may not begin or end the transaction that it shares; one that must is declared atomic=False."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True)  # not frozen, which costs each message more than making it
 class Result:
     """What came of one turn. `attempts` counts this run if there was one.
 
@@ -73,7 +79,7 @@ class Result:
         return self.started_at is not None
 
 
-@dataclass
+@dataclass(slots=True)
 class Session:
     """What a run did to the session that it shares. `is_changed`: it set something that others must not see.
 
@@ -99,13 +105,14 @@ class Session:
         return self.watch(execute, sql, params, many, context)
 
 
-def run_atomic(turn: Turn, work: Work) -> Result:
+def run_atomic(turn: Turn, work: Work, *, shared: BaseDatabaseWrapper) -> Result:
     """Run the handler in a savepoint, if it touches the database: its writes stay only when it succeeds.
 
-    Deferred constraints are checked at once, and a handler that swallowed a database error or ended the
-    transaction has failed. Raises ConnectionBroken when the connection went with the handler.
+    shared: the connection with the open transaction, which takes long to look up for each message. Deferred
+    constraints are checked at once, and a handler that swallowed a database error or ended the transaction has
+    failed. Raises ConnectionBroken when the connection went with the handler.
     """
-    return _run(turn, work, _call_in_savepoint)
+    return _run(turn, work, partial(_call_in_savepoint, shared))
 
 
 def run_plain(turn: Turn, work: Work) -> Result:
@@ -115,15 +122,14 @@ def run_plain(turn: Turn, work: Work) -> Result:
 
 def _run(turn: Turn, work: Work, call: Callable[[Work, Session], None]) -> Result:
     started_at, clock, session = datetime.now(UTC), time.monotonic(), Session()
-    outcome: Mapping[str, Any]
+    outcome: Mapping[str, Any] = _SUCCESS
     try:
         call(work, session)
-    except ConnectionBroken:
+    except ConnectionBroken as exc:
+        exc.started_at = started_at
         raise
     except BaseException as exc:  # a handler that calls sys.exit() has failed; it must not end the drain uncharged
         outcome = _uncharged(turn, exc) or failed(turn, exc)
-    else:
-        outcome = {"kind": OutcomeKind.SUCCESS}
     spent = round((time.monotonic() - clock) * 1000)
     return Result(
         turn=turn,
@@ -165,8 +171,8 @@ def drop_session() -> None:
         connection.close()
 
 
-def _call_in_savepoint(work: Work, session: Session) -> None:
-    savepoint = Savepoint(session.share)
+def _call_in_savepoint(shared: BaseDatabaseWrapper, work: Work, session: Session) -> None:
+    savepoint = Savepoint(shared, session.share)
     try:
         with savepoint:
             session.do(work)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from django.db import DEFAULT_DB_ALIAS, connections
 from django.db import Error as DatabaseError
 from psycopg.pq import ExecStatus, TransactionStatus
 
@@ -26,13 +25,14 @@ class TransactionLeftOpen(QueuesError):
 class Savepoint:
     """The savepoint of one run, which is the block; `is_set`: the run has sent something.
 
-    execute_wrapper: around each statement of a Django cursor within the block. An atomic block that is left open is
-    closed at the end, or the shared one would never be committed; then TransactionLeftOpen is raised.
+    shared: Django's wrapper of the connection. execute_wrapper: around each statement of a Django cursor within the
+    block. An atomic block that is left open is closed at the end, or the shared one would never be committed; then
+    TransactionLeftOpen is raised.
     """
 
-    def __init__(self, execute_wrapper: Callable[..., Any]) -> None:
+    def __init__(self, shared: Any, execute_wrapper: Callable[..., Any]) -> None:
         self.is_set = False
-        self._shared: Any = connections[DEFAULT_DB_ALIAS]
+        self._shared = shared
         self._wrapper = execute_wrapper
 
     def __enter__(self) -> Self:

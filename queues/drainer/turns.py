@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property
 
-from queues.conf import conf
 from queues.store.bodies import Body
 from queues.store.claims import Claimed
 from queues.words.handlers import AfterDeath
@@ -30,23 +28,21 @@ class Runner:
     prepare: Callable[["Turn", Body], Work]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True)  # not frozen, which costs each message more than making it
 class Turn:
-    """One claimed message with what runs it, if this process can, and the budget that holds for it."""
+    """One claimed message with what runs it, if this process can, and the budget that holds for it.
+
+    budget: the runner's caps, else the source's; the message's own, clamped by the source's bounds, win.
+    """
 
     row: Claimed
     queue: Queue
     runner: Runner | None
+    budget: Budget
 
     @property
     def source(self) -> str:
         return self.queue.source
-
-    @cached_property
-    def budget(self) -> Budget:
-        """The runner's caps, else the source's; the message's own, clamped by the source's bounds, win."""
-        base = self.runner.budget if self.runner else conf().budget(self.source)
-        return conf().clamped(self.source, base, self.row.max_attempts, self.row.max_delays)
 
     @property
     def charged(self) -> int:
@@ -73,7 +69,7 @@ class Turn:
 
     def one_run_later(self) -> "Turn":
         """Return the turn with one more run charged."""
-        return replace(self, row=replace(self.row, attempts=self.row.attempts + 1))
+        return replace(self, row=self.row._replace(attempts=self.row.attempts + 1))
 
     @property
     def is_spent(self) -> bool:

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 from django.db import Error as DatabaseError
@@ -26,8 +26,7 @@ _LONG_SECONDS = 1.0
 """A handler that has been running for longer is shown to operators."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Running:
+class _Running(NamedTuple):
     row: Claimed
     since: float
     until: float
@@ -58,7 +57,7 @@ class Watch:
     def begins(self, row: Claimed, limit_seconds: float) -> None:
         """Allow a handler this long from now; past it the process ends and the run is a lost worker's."""
         now = time.monotonic()
-        self._running = _Running(row=row, since=now, until=now + limit_seconds)
+        self._running = _Running(row, now, now + limit_seconds)
 
     def ends(self) -> None:
         """Note that the handler has returned."""

@@ -71,7 +71,7 @@ class Migration(migrations.Migration):
             'outcomes_v1',
             """
                 DROP FUNCTION start_{{work}}(text, uuid, uuid);
-                DROP FUNCTION record_{{work}}(uuid[], jsonb);
+                DROP FUNCTION record_{{work}}(uuid[], jsonb, uuid, uuid[]);
             """,
         ),
         run(

@@ -4,25 +4,39 @@
 -- p_changes: array of objects {message_id, attempts, delays, releases, due_in_ms, error, failure_detail,
 -- failure_reason, failed}: the counts are absolute;
 -- due_in_ms counts from the database clock; without `failed` the last failure is kept, but no loss: this run reported.
--- The caller has fenced the group in this transaction, so rows are addressed by id. Returns the number of rows written.
-CREATE FUNCTION record_{{work}}(p_done uuid[], p_changes jsonb) RETURNS integer LANGUAGE plpgsql{{planned}} AS $$
+-- p_token: the claim under which a row without a stream is held. p_streams: those that the caller has fenced in this
+-- transaction; their rows are held with them. Only rows that are held are written; without a token all are.
+-- Returns the number of rows written: fewer than were given = the claim is lost, and the caller rolls all of it back.
+CREATE FUNCTION record_{{work}}(
+    p_done uuid[], p_changes jsonb, p_token uuid DEFAULT NULL, p_streams uuid[] DEFAULT NULL
+) RETURNS integer LANGUAGE plpgsql{{planned}} AS $$
 DECLARE
-    v_done integer;
-    v_changed integer;
+    v_done integer := 0;
+    v_changed integer := 0;
     v_held jsonb;
-    v_staying uuid[] := ARRAY(SELECT c.message_id FROM jsonb_to_recordset(p_changes) AS c(message_id uuid));
+    v_staying uuid[];
 BEGIN
-    SELECT jsonb_agg(jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'held_by', w.dead_letter_id))
-           FILTER (WHERE w.dead_letter_id IS NOT NULL AND w.stream_id IS NOT NULL)
-      INTO v_held FROM {{work}} w WHERE w.{{id}} = ANY (p_done);
+    IF cardinality(p_done) > 0 THEN
+        WITH done AS (
+            DELETE FROM {{work}} w
+             WHERE w.{{id}} = ANY (p_done)
+               AND (p_token IS NULL OR w.lease_token = p_token OR w.stream_id = ANY (p_streams))
+            RETURNING CASE WHEN w.dead_letter_id IS NOT NULL AND w.stream_id IS NOT NULL THEN
+                      jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'held_by', w.dead_letter_id)
+                      END AS held
+        )
+        SELECT count(*), jsonb_agg(d.held) FILTER (WHERE d.held IS NOT NULL) INTO v_done, v_held FROM done d;
+    END IF;
     IF v_held IS NOT NULL THEN
         PERFORM let_streams_go(v_held);
     END IF;
-    DELETE FROM {{work}} w WHERE w.{{id}} = ANY (p_done);
-    GET DIAGNOSTICS v_done = ROW_COUNT;
     IF v_done > 0 THEN
         INSERT INTO flow_deltas (source, succeeded, removed) VALUES ('{{work}}', v_done, -v_done);
     END IF;
+    IF p_changes = '[]' THEN
+        RETURN v_done;
+    END IF;
+    v_staying := ARRAY(SELECT c.message_id FROM jsonb_to_recordset(p_changes) AS c(message_id uuid));
     UPDATE {{work}} w
        SET attempts = c.attempts, delays = c.delays, releases = c.releases, suspect = false,
            scheduled_for = clock_timestamp() + c.due_in_ms * interval '1 millisecond',
@@ -33,7 +47,8 @@ BEGIN
            lease_token = NULL, lease_expiry = NULL, instance_id = NULL, started_at = NULL
       FROM jsonb_to_recordset(p_changes) AS c(message_id uuid, attempts integer, delays integer, releases integer,
            due_in_ms bigint, error text, failure_detail jsonb, failure_reason integer, failed boolean)
-     WHERE w.{{id}} = ANY (v_staying) AND w.{{id}} = c.message_id;
+     WHERE w.{{id}} = ANY (v_staying) AND w.{{id}} = c.message_id
+       AND (p_token IS NULL OR w.lease_token = p_token OR w.stream_id = ANY (p_streams));
     GET DIAGNOSTICS v_changed = ROW_COUNT;
     RETURN v_done + v_changed;
 END $$;

@@ -3,18 +3,19 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
 from queues.sql import WORK_TABLES
+from queues.store.arrays import uuids
 from queues.words.sources import PERSPECTIVES, Queue
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claimed:
-    """One claimed row without its body.
+class Claimed(NamedTuple):
+    """One claimed row without its body; a tuple of the columns that a claim returns, since each message makes one.
 
     `attempts` is as stored. `suspect` rows run alone; `was_started`: this row's process was lost while it ran
     alone, and its charge is in `attempts` already.
@@ -70,7 +71,7 @@ def claim(
         rows = cursor.fetchall()
         if rows and rows[0][0] is None:
             return None
-        return sorted(_claimed_of(cursor, rows), key=lambda row: row.position)
+        return sorted(map(Claimed._make, rows), key=attrgetter("position"))
 
 
 def lanes(queue: Queue, *, after: str | None, limit: int) -> list[tuple[str, bool]]:
@@ -108,7 +109,7 @@ def read(source: str, message_ids: Sequence[UUID]) -> list[Claimed]:
             f"SELECT {_present(source)} FROM {source} w WHERE w.{work_id} = ANY (%s) ORDER BY w.position",  # noqa: S608
             [list(message_ids)],
         )
-        return _claimed(cursor)
+        return list(map(Claimed._make, cursor.fetchall()))
 
 
 def held_under(queue: Queue, token: UUID, message_ids: Sequence[UUID]) -> list[Claimed]:
@@ -121,16 +122,7 @@ def held_under(queue: Queue, token: UUID, message_ids: Sequence[UUID]) -> list[C
             f"WHERE w.{work_id} = ANY (%s) AND %s IN (w.lease_token, s.lease_token) ORDER BY w.position",
             [queue.name, list(message_ids), token],
         )
-        return _claimed(cursor)
-
-
-def _claimed(cursor: Any) -> list[Claimed]:
-    return _claimed_of(cursor, cursor.fetchall())
-
-
-def _claimed_of(cursor: Any, rows: Sequence[Any]) -> list[Claimed]:
-    names = [column.name for column in cursor.description]
-    return [Claimed(**dict(zip(names, row, strict=True))) for row in rows]
+        return list(map(Claimed._make, cursor.fetchall()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +140,7 @@ class Held:
         rows = tuple(rows)
         streams = {row.stream_id for row in rows if row.stream_id is not None}
         messages = tuple(row.message_id for row in rows)
-        return cls(queue=queue, token=token, messages=messages, streams=tuple(sorted(streams)))
+        return cls(queue=queue, token=token, messages=messages, streams=tuple(sorted(streams, key=attrgetter("int"))))
 
     def is_held(self) -> bool:
         """Lock what is held; False = at least one part of the claim is lost."""
@@ -164,7 +156,7 @@ class Held:
 
     @property
     def _arguments(self) -> list[Any]:
-        return [self.queue.name, self.token, list(self.messages), list(self.streams)]
+        return [self.queue.name, self.token, uuids(self.messages), uuids(self.streams)]
 
 
 def found_under(queue: Queue, token: UUID) -> Held:

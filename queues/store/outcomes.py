@@ -9,6 +9,8 @@ from uuid import UUID
 
 from django.db import connection
 
+from queues.store.arrays import uuids
+from queues.store.claims import Held
 from queues.words.failures import Failure
 from queues.words.outcomes import FailureReason, OutcomeKind
 
@@ -39,16 +41,22 @@ class Event:
     duration_ms: int | None
 
 
-def record(source: str, *, done: Sequence[UUID], changes: Sequence[Change]) -> int:
-    """Delete what succeeded and change what stays, in a transaction that fenced them; return the rows written."""
+def record(held: Held, *, done: Sequence[UUID], changes: Sequence[Change]) -> bool:
+    """Delete what succeeded and change what stays; False = at least one row is not held any more.
+
+    held: has the claim's token, and the streams that were fenced in this transaction.
+    """
     if not done and not changes:
-        return 0
+        return True
+    arguments: list[Any] = [
+        uuids(done),
+        json.dumps([_change(change) for change in changes]),
+        held.token,
+        uuids(held.streams),
+    ]
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT record_{source}(%s, %s)",
-            [list(done), json.dumps([_change(change) for change in changes])],
-        )
-        return int(cursor.fetchone()[0])
+        cursor.execute(f"SELECT record_{held.queue.source}(%s, %s, %s, %s)", arguments)
+        return int(cursor.fetchone()[0]) == len(done) + len(changes)
 
 
 def _change(change: Change) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 from uuid import UUID, uuid5
 
 from queues.words.errors import InvalidMessage, PayloadUnreadable
@@ -27,11 +27,10 @@ OWN_KEYS = {"type", "payload", "id", "headers", "stream", "delay_seconds", "max_
 EVENT_KEYS = {"specversion", "type", "id", "source", "data", "data_base64", "partitionkey"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class MessageMeta:
+class MessageMeta(NamedTuple):
     """What a handler may know of its message's way here. `attempts` counts this run; None = no limit.
 
-    `version` is an event's place in its stream, from 1.
+    `version` is an event's place in its stream, from 1. A tuple, since each message makes one.
     """
 
     attempts: int

@@ -1,7 +1,7 @@
 """Where messages wait: the sources, and the queues of each."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 INBOX, OUTBOX, PERSPECTIVES = "wh_inbox", "wh_outbox", "wh_perspective_events"
 BROKER = "broker"
@@ -14,9 +14,11 @@ SHORT_NAMES = {INBOX: "inbox", OUTBOX: "outbox", PERSPECTIVES: "perspectives"}
 """What settings and commands call them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Queue:
-    """What is claimed from: a source, or one perspective of the events. Streams have their order within it."""
+class Queue(NamedTuple):
+    """What is claimed from: a source, or one perspective of the events. Streams have their order within it.
+
+    A tuple, since each message looks something up by it.
+    """
 
     source: str
     perspective: str | None = None
