@@ -13,12 +13,15 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+
 from deadletters.models import DeadLetter, DeadLetterDeath, Disposition, RecoveryStatus
 from deadletters.queries import exports as reads
 from deadletters.queries import letters
 from deadletters.queries.exports import Exported, StoredPayload
 from deadletters.store import audit
 from deadletters.triage.actors import actor
+from deadletters.triage.reveals import why
 from deadletters.words import access
 from deadletters.words.errors import BadFilter
 from deadletters.words.filters import DISPOSITIONS, SOURCES, STATUSES, LetterFilter, reason_name
@@ -113,11 +116,14 @@ def export_letter(*, dead_letter_id: UUID, user: Any) -> str:
     return written(_whole(letter)) + "\n"
 
 
-def export_payload(*, dead_letter_id: UUID, user: Any) -> StoredPayload:
-    """Return a payload's bytes, unmasked. Raises PermissionDenied, NoSuchLetter."""
+@transaction.atomic
+def export_payload(*, dead_letter_id: UUID, user: Any, reason: str) -> StoredPayload:
+    """Return a payload's bytes, unmasked. Raises PermissionDenied, NoSuchLetter, BadChange without a reason."""
     by = actor(user, access.REVEAL)
+    said = why(reason)
     stored = reads.payload_of(dead_letter_id)
-    audit.record(actor=by, action="download_payload", dead_letter_id=dead_letter_id, after={"bytes": stored.size})
+    size = {"bytes": stored.size}
+    audit.record(actor=by, action="download_payload", dead_letter_id=dead_letter_id, after=size, reason=said)
     return stored
 
 

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from deadletters import counting, generations, refingerprinting
+from deadletters import counting, generations, keptforms, refingerprinting
 from deadletters.recovery import passes, schedule, sweeping
 from deadletters.recovery.stepping import step
 from deadletters.store.steps import SCHEDULE, STEP
@@ -18,9 +18,10 @@ def fold_counts() -> None:
 
 @shared_task(name="deadletters.keep_house", ignore_result=True)
 def keep_house() -> None:
-    """Fingerprint anew what movers in other languages wrote, and forget old trends."""
+    """Fingerprint anew what movers in other languages wrote; forget old trends, and forms that were not sent."""
     refingerprinting.refingerprint()
     counting.keep_house()
+    keptforms.forget_old()
 
 
 @shared_task(name=STEP.task, acks_late=True, ignore_result=True)

@@ -55,7 +55,7 @@ TABLE = {
     "count_letters": fragment(),
     "export": file(),
     "export_letter": file(),
-    "payload": file(access.REVEAL),
+    "payload": sent_whole(access.REVEAL),
     "suggest": fragment(),
     "save_view": sent_whole(access.VIEW),
     "saved_view": page(),

@@ -198,6 +198,24 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='KeptForm',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('person_id', models.TextField()),
+                ('name', models.CharField(max_length=40)),
+                ('about', models.CharField(max_length=20)),
+                ('dead_letter_id', models.UUIDField(null=True)),
+                ('query', models.TextField()),
+                ('kept_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                'verbose_name': 'kept form',
+                'db_table': 'kept_forms',
+                'indexes': [models.Index(fields=['person_id', '-kept_at'], name='kept_forms_of_person'), models.Index(condition=models.Q(('dead_letter_id__isnull', False)), fields=['dead_letter_id'], name='kept_forms_of_letter')],
+                'constraints': [models.UniqueConstraint(fields=('name',), name='kept_forms_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='LastVisit',
             fields=[
                 ('id', models.BigAutoField(primary_key=True, serialize=False)),

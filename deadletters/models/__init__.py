@@ -17,7 +17,7 @@ from deadletters.models.letters import (
     RecoveryStatus,
     Verdict,
 )
-from deadletters.models.records import LastVisit, LegalHold, Note, OperatorAction, SavedView
+from deadletters.models.records import KeptForm, LastVisit, LegalHold, Note, OperatorAction, SavedView
 from deadletters.models.recovery import (
     AfterBudget,
     Generation,
@@ -47,6 +47,7 @@ __all__ = [
     "GroupHour",
     "GroupState",
     "ItemState",
+    "KeptForm",
     "LastVisit",
     "LegalHold",
     "Note",

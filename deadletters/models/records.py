@@ -164,3 +164,34 @@ class LastVisit(models.Model):
             # A person's last look at a page.
             models.UniqueConstraint(name="last_visits_once", fields=["visitor_id", "page"]),
         ]
+
+
+class KeptForm(models.Model):
+    """A form that a person filled and has not confirmed: kept under a name in the address, for the person only.
+
+    Written by the page that asks; it leaves when it is sent, when it is old, and with its letter.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    person_id = models.TextField()
+    name = models.CharField(max_length=40)
+    about = models.CharField(max_length=20)
+    dead_letter_id = models.UUIDField(null=True)
+    query = models.TextField()
+    kept_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "kept_forms"
+        verbose_name = "kept form"
+        constraints = [
+            # The form that an address names.
+            models.UniqueConstraint(name="kept_forms_once", fields=["name"]),
+        ]
+        indexes = [
+            # The forms of one person, newest first: the oldest make room.
+            models.Index(name="kept_forms_of_person", fields=["person_id", "-kept_at"]),
+            # The purge takes what was typed about its letters with it.
+            models.Index(
+                name="kept_forms_of_letter", fields=["dead_letter_id"], condition=Q(dead_letter_id__isnull=False)
+            ),
+        ]

@@ -11,7 +11,6 @@ from deadletters.queries import pauses
 from deadletters.queries.live import IS_LET_THROUGH, ORDER, annotated, bare
 from queues import stats
 from queues.models import CircuitState, Destination, PerspectiveSubscription, SourcePause, Stream
-from queues.store.live import clock, planned_for_little
 from queues.words.sources import OUTBOX, PERSPECTIVES, SOURCES, STOPPED_UNTIL, Queue
 
 COUNT_CAP = 1_000
@@ -25,20 +24,24 @@ STATES = ("waiting", "in_flight", "delayed", "held", "paused", "stopped")
 
 @dataclass(frozen=True, kw_only=True)
 class Depth:
-    """What is in one source: `depth` exactly, and its parts by state, which add up to it unless some are `capped`.
+    """What the messages of one source wait for: `parts` by state, all of them unless some are `capped`.
 
     `capped`: the states of which there may be more. `oldest_due_at`: since when the message has been due that waits
     longest for a worker, and for nothing else; `looked_at`: among how many it was looked for, None = all.
     """
 
-    source: str
-    depth: int
     parts: Mapping[str, int]
     capped: Set[str]
     held_streams: int
     oldest_due_at: datetime | None
     looked_at: int | None
-    pause: SourcePause | None
+
+    def total(self, counted: int | None) -> int | None:
+        """Return how many messages there are: those looked at where that were all, else as many as were counted."""
+        seen = sum(self.parts.values())
+        if not self.capped:
+            return seen
+        return None if counted is None else max(counted, seen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +55,7 @@ class _Looked:
 
 @dataclass(frozen=True, kw_only=True)
 class Brief:
-    """What is in one source: `depth` exactly. The others as in Depth."""
+    """How many messages one source has, exactly. The others as in Depth."""
 
     source: str
     depth: int
@@ -74,27 +77,16 @@ def _brief(source: str, depth: int, now: datetime, pause: SourcePause | None) ->
     return Brief(source=source, depth=depth, oldest_due_at=looked.oldest, looked_at=looked_at, pause=pause)
 
 
-def depths() -> Sequence[Depth]:
-    """Return what is in each source."""
-    with planned_for_little():
-        now, whole = clock(), stats.depths()
-        paused = pauses.of_whole_sources(now)
-        return [_depth(source, whole[source], now, paused.get(source)) for source in SOURCES]
-
-
-def _depth(source: str, depth: int, now: datetime, pause: SourcePause | None) -> Depth:
+def of_source(source: str, *, now: datetime) -> Depth:
+    """Return what the messages of a source wait for."""
     looked = _look(source, _RANGES, now)
-    seen = sum(looked.parts.values())
     held = Stream.objects.filter(held_by__isnull=False, queue__in=_queues_of(source))
     return Depth(
-        source=source,
-        depth=max(depth, seen) if looked.cut else seen,
         parts=looked.parts,
         capped=frozenset[str]().union(*(_STATES_OF[name] for name in looked.cut)),
         held_streams=held.values("stream_id")[: COUNT_CAP + 1].count(),
         oldest_due_at=looked.oldest,
         looked_at=LOOKED_AT if "due" in looked.cut else None,
-        pause=pause,
     )
 
 
@@ -109,8 +101,6 @@ _STATES_OF = {
     "later": frozenset({"delayed", "held"}),
     "stopped": frozenset({"stopped"}),
 }
-
-
 _COLUMNS = ("state", "is_behind", "held_by", "dead_letter_id", *ORDER)
 
 
@@ -118,14 +108,7 @@ def _look(source: str, ranges: Mapping[str, Callable[[datetime], Q]], now: datet
     of = {name: within(now) for name, within in ranges.items()}
     first, *others = (bare(source).filter(within).order_by(*ORDER).values("pk")[:LOOKED_AT] for within in of.values())
     keys = first.union(*others, all=True) if others else first
-    columns = [
-        "state",
-        "is_behind",
-        "held_by",
-        "dead_letter_id",
-        *ORDER,
-        *(["destination"] if source == OUTBOX else []),
-    ]
+    columns = (*_COLUMNS, "destination") if source == OUTBOX else _COLUMNS
     rows = annotated(source, now).filter(pk__in=keys).values(*columns)[: LOOKED_AT * len(of)]
     counts: dict[str, Any] = {state: Count("position", filter=Q(state=state)) for state in STATES}
     sizes: dict[str, Any] = {f"n_{name}": Count("position", filter=within) for name, within in of.items()}

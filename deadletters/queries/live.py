@@ -109,9 +109,12 @@ class Live:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page of a list. `is_capped`: more than `total` match; `cut_short`: only the first SEARCHED were looked at."""
+    """A page of a list, its rows as `lives_of` takes them.
 
-    rows: Sequence[Live]
+    `is_capped`: more than `total` match; `cut_short`: only the first SEARCHED were looked at.
+    """
+
+    rows: Sequence[Any]
     total: int
     is_capped: bool
     next: NumberedCursor | None
@@ -136,7 +139,7 @@ def page(source: str, filters: LiveFilter) -> Page:
     part = _looked_through(source, filters, now) if looks else _read(source, filters, now)
     last = part.rows[filters.size - 1] if len(part.rows) > filters.size else None
     return Page(
-        rows=lives_of(source, part.rows[: filters.size], now),
+        rows=part.rows[: filters.size],
         total=min(part.total, part.counted_to),
         is_capped=part.total > part.counted_to,
         next=NumberedCursor(at=last.scheduled_for, position=last.position) if last else None,
@@ -187,7 +190,7 @@ def _state(source: str, now: datetime) -> Case:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Around:
+class Around:
     """What is known around the rows of a page: pauses, processes, outcomes of the delayed, destinations down."""
 
     pause: SourcePause | None
@@ -197,18 +200,26 @@ class _Around:
     down: Set[str]
 
 
-def lives_of(source: str, rows: Sequence[Any], now: datetime) -> Sequence[Live]:
-    """Return annotated rows as they are shown."""
+NOTHING_AROUND = Around(pause=None, pauses={}, running={}, why={}, down=frozenset())
+"""Stands for what could not be read."""
+
+
+def around(source: str, rows: Sequence[Any], now: datetime) -> Around:
+    """Return what is known around annotated rows."""
     ids = {_instance(row) for row in rows if row.state == "in_flight"}
     names = {getattr(row, pauses.PAUSED_BY[Source(source)]) for row in rows} - {None}
     whole, parts = pauses.of_source(source, names, now)
-    around = _Around(
+    return Around(
         pause=whole,
         pauses=parts,
         running=workers.by_id(identity for identity in ids if identity is not None),
         why=_why([row for row in rows if row.state == "delayed"]),
         down=_down({row.destination for row in rows}) if source == Source.OUTBOX else frozenset(),
     )
+
+
+def lives_of(source: str, rows: Sequence[Any], around: Around) -> Sequence[Live]:
+    """Return annotated rows as they are shown."""
     return [_live(source, row, around) for row in rows]
 
 
@@ -219,7 +230,7 @@ def _down(destinations: Iterable[str | None]) -> Set[str]:
     return set(open_ones.values_list("name", flat=True))
 
 
-def _live(source: str, row: Any, around: _Around) -> Live:
+def _live(source: str, row: Any, around: Around) -> Live:
     name = row.perspective_name if source == PERSPECTIVES else row.message_type
     destination = getattr(row, "destination", None)
     return Live(
@@ -258,7 +269,7 @@ def _counted(source: str, name: str, row: Any) -> dict[str, Any]:
     }
 
 
-def _lease(row: Any, around: _Around) -> dict[str, Any]:
+def _lease(row: Any, around: Around) -> dict[str, Any]:
     """Return who runs a message, since when and until when at most; nothing of one that is not in flight."""
     if row.state != "in_flight":
         return {"started_at": None, "worker": None, "worker_id": None, "lease_until": None}

@@ -9,7 +9,7 @@ from django.db.models import F, TextField
 from django.db.models.functions import Cast
 
 from deadletters.models import DeadLetter
-from deadletters.queries.live import Live, annotated, lives_of
+from deadletters.queries.live import Live, annotated, around, lives_of
 from deadletters.words.errors import NoSuchMessage
 from queues.models import StoredEvent
 from queues.store.live import clock
@@ -39,7 +39,7 @@ def get(source: str, message_id: UUID) -> Detail:
     found = whole.annotate(whole_error=F("error"), failure_text=Cast("failure_detail", TextField())).first()
     if found is None:
         raise NoSuchMessage(str(message_id))
-    (live,) = lives_of(source, [found], now)
+    (live,) = lives_of(source, [found], around(source, [found], now))
     body = _body(source, found)
     return Detail(live=live, error=found.whole_error, failure_detail=found.failure_text, now=now, **body)
 

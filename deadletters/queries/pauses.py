@@ -1,6 +1,7 @@
 """Reads of what is paused: by claims' own rule, in the database, however many pauses there are."""
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,18 @@ _KINDS = {
 }
 MAX_SHOWN = 50
 COUNT_CAP = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What is paused: whole sources by name, the newest MAX_SHOWN parts of sources, and how many more of them.
+
+    `more`: COUNT_CAP + 1 at most.
+    """
+
+    whole: Mapping[str, SourcePause]
+    parts: Sequence[SourcePause]
+    more: int
 
 
 def in_force(now: datetime) -> QuerySet[SourcePause]:
@@ -52,8 +65,8 @@ def of_whole_sources(now: datetime) -> Mapping[str, SourcePause]:
     return {pause.source: pause for pause in in_force(now).filter(kind=PauseKind.SOURCE)}
 
 
-def within_sources(now: datetime) -> tuple[Sequence[SourcePause], int]:
-    """Return the newest MAX_SHOWN pauses of parts of a source, and how many more there are, COUNT_CAP + 1 at most."""
+def shown(now: datetime) -> Shown:
+    """Return what is paused, as a page shows it."""
     parts: QuerySet[Any] = in_force(now).exclude(kind=PauseKind.SOURCE).order_by("-paused_at", "-id")
     more = parts.values("pk")[MAX_SHOWN : MAX_SHOWN + COUNT_CAP + 1].count()
-    return list(parts[:MAX_SHOWN]), more
+    return Shown(whole=of_whole_sources(now), parts=list(parts[:MAX_SHOWN]), more=more)

@@ -21,20 +21,11 @@ MAX_ERROR = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class HeldStream:
-    """A stream that runs no further until its letter is recovered or a person lets it go.
-
-    `behind`: how many messages wait, at most MAX_BEHIND + 1.
-    """
+    """A stream that runs no further until its letter is recovered or a person lets it go."""
 
     queue: Queue
     stream_id: UUID
     held_by: UUID
-    letter: DeadLetter | None
-    behind: int
-
-    @property
-    def is_capped(self) -> bool:
-        return self.behind > MAX_BEHIND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,25 +47,25 @@ def held_streams(filters: StreamFilter) -> StreamPage:
     columns = ("queue", "stream_id", "held_by")
     found = list(streams.order_by("queue", "stream_id").values_list(*columns)[: filters.size + 1])
     shown = found[: filters.size]
-    letters = _letters([held_by for _, _, held_by in shown])
-    behind = rows_behind([(queue, stream_id) for queue, stream_id, _ in shown], MAX_BEHIND + 1)
     rows = [
-        HeldStream(
-            queue=Queue.named(queue),
-            stream_id=stream_id,
-            held_by=held_by,
-            letter=letters.get(held_by),
-            behind=behind[(queue, stream_id)],
-        )
+        HeldStream(queue=Queue.named(queue), stream_id=stream_id, held_by=held_by)
         for queue, stream_id, held_by in shown
     ]
     last = StreamCursor(queue=shown[-1][0], id=shown[-1][1]) if len(found) > filters.size else None
     return StreamPage(rows=rows, next=last)
 
 
-def _letters(ids: Sequence[UUID]) -> Mapping[UUID, DeadLetter]:
+def holders(streams: Sequence[HeldStream]) -> Mapping[UUID, DeadLetter]:
+    """Return the letters that hold streams, by their ids; one that is gone is missing."""
     columns = ("dead_letter_id", "message_type", "error_line", "dead_lettered_at", "recovery_status", "source_id")
+    ids = {stream.held_by for stream in streams}
     return {letter.pk: letter for letter in DeadLetter.objects.filter(pk__in=ids).only(*columns)}
+
+
+def behind(streams: Sequence[HeldStream]) -> Mapping[HeldStream, int]:
+    """Return how many messages wait in each stream, MAX_BEHIND + 1 at most."""
+    counted = rows_behind([(stream.queue.name, stream.stream_id) for stream in streams], MAX_BEHIND + 1)
+    return {stream: counted[(stream.queue.name, stream.stream_id)] for stream in streams}
 
 
 def destinations() -> Sequence[Destination]:
@@ -82,3 +73,9 @@ def destinations() -> Sequence[Destination]:
     down = Q(state=CircuitState.CLOSED)
     rows: QuerySet[Any] = Destination.objects.alias(is_up=Exists(Destination.objects.filter(down, pk=OuterRef("pk"))))
     return list(rows.order_by("is_up", "name")[:MAX_DESTINATIONS])
+
+
+def down() -> Sequence[str]:
+    """Return the destinations that messages are not sent to at present, MAX_DESTINATIONS at most."""
+    rows = Destination.objects.exclude(state=CircuitState.CLOSED).order_by("name")
+    return list(rows.values_list("name", flat=True)[:MAX_DESTINATIONS])

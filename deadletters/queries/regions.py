@@ -4,11 +4,11 @@ What is read this way is one transaction, or a part of the one around it, and is
 the time limit outlives it. Within a deadline that is left to the end of that. Readers do not write.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 from django.db import DatabaseError, connection, transaction
@@ -50,12 +50,16 @@ class Reader:
     def __init__(self, seconds: float, *, told: float) -> None:
         self.seconds, self.told = seconds, told
 
-    def __call__(self, name: str, read: Callable[[], T]) -> Region[T]:
+    def __call__(self, name: str, read: Callable[[], T], *, needs: Sequence[Region[Any]] = ()) -> Region[T]:
         """Return what `read` returns, which must not be lazy, or what kept it from doing so; that is logged.
+
+        It is not tried where a region that it needs is missing: whatever kept that from being read would keep it too.
 
         Each statement may last as long as the region, and none begins after that, nor after the time of what is
         around it. Only what the database refuses is caught; a fault of ours is one of the whole page.
         """
+        if missing := next((each.trouble for each in needs if each.trouble), None):
+            return Region(name=name, value=None, trouble=missing)
         deadline = Deadline(self.seconds, told=self.told)
         try:
             with connection.execute_wrapper(deadline):

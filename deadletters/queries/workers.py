@@ -14,7 +14,6 @@ from django.db.models.functions import Now
 from deadletters.queries import pauses
 from queues.conf import conf
 from queues.models import InboxMessage, PerspectiveEvent, ServiceInstance
-from queues.store.live import clock
 from queues.words.payloads import depth_of
 from queues.words.sources import INBOX, PERSPECTIVES
 from queues.words.text import cut
@@ -70,12 +69,11 @@ def by_id(ids: Iterable[UUID]) -> Mapping[UUID, Worker]:
     return {row["instance_id"]: _worker(row) for row in _rows().filter(instance_id__in=wanted)} if wanted else {}
 
 
-def unhandled(workers: Sequence[Worker]) -> Sequence[str]:
+def unhandled(workers: Sequence[Worker], *, now: datetime) -> Sequence[str]:
     """Return types and perspectives with due messages that no living process handles; what is paused needs none."""
     alive = [worker for worker in workers if worker.is_alive]
     types = {name for worker in alive for name in worker.types}
     perspectives = {name for worker in alive for name in worker.perspectives}
-    now = clock()
     missing_types = _due(InboxMessage.objects.all(), "message_type", now) - types
     missing_perspectives = _due(PerspectiveEvent.objects.all(), "perspective_name", now) - perspectives
     missing_types = pauses.unpaused(INBOX, missing_types, now)

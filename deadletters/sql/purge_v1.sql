@@ -1,5 +1,6 @@
--- Removes letters for good, with their deaths, subjects, payloads and notes; the audit stays, and so does what the
--- deduplication knows of their ids: housekeeping forgets it when it is old.
+-- Removes letters for good, with their deaths, subjects, payloads, notes and what people typed about them without
+-- sending it; the audit stays, and so does what the deduplication knows of their ids: housekeeping forgets it when
+-- it is old.
 --
 -- p_let_go: the streams that wait behind them run on; without it such a letter is left alone.
 -- Returns for each id what became of it: 'purged'; 'recovering' (its message is out); 'kept' (a legal hold on it, its
@@ -57,6 +58,7 @@ BEGIN
         (SELECT jsonb_agg(h) FROM jsonb_array_elements(v_held) AS h WHERE (h ->> 'held_by')::uuid = ANY (v_purged)),
         p_now);
     DELETE FROM dead_letter_subjects s WHERE s.dead_letter_id = ANY (v_purged);
+    DELETE FROM kept_forms k WHERE k.dead_letter_id = ANY (v_purged);
     DELETE FROM notes n WHERE n.dead_letter_id = ANY (v_purged);
     DELETE FROM dead_letter_payloads p WHERE p.dead_letter_id = ANY (v_purged);
     DELETE FROM dead_letter_deaths e WHERE e.dead_letter_id = ANY (v_purged);

@@ -46,9 +46,7 @@ def reveal(*, dead_letter_id: UUID, user: Any, field: str, reason: str) -> Revea
     the value. Raises PermissionDenied, NoSuchLetter, BadChange without a reason or for a field that is not masked.
     """
     by = actor(user, access.REVEAL)
-    said = storable(reason.replace("\r\n", "\n").strip())[:MAX_REASON]
-    if not said:
-        raise BadChange("reason", "must say why, for those who read the audit")
+    said = why(reason)
     letter = letters.get(dead_letter_id)
     named = storable(field)[: MAX_POINTER + len(PAYLOAD)]
     revealed = _read(letter, named)
@@ -56,6 +54,14 @@ def reveal(*, dead_letter_id: UUID, user: Any, field: str, reason: str) -> Revea
         actor=by, action="reveal", dead_letter_id=letter.dead_letter_id, after={"field": revealed.field}, reason=said
     )
     return revealed
+
+
+def why(reason: str) -> str:
+    """Return the reason for which somebody sees what is masked; raises BadChange without one."""
+    said = storable(reason.replace("\r\n", "\n").strip())[:MAX_REASON]
+    if not said:
+        raise BadChange("reason", "must say why, for those who read the audit")
+    return said
 
 
 def _read(letter: Any, field: str) -> Revealed:

@@ -41,6 +41,7 @@ def needs(*permissions: str) -> Callable[[View[P]], Gated[P]]:
                 response = wrong_method(request, allowed=response.headers["Allow"])
             patch_vary_headers(response, ["HX-Request"])
             add_never_cache_headers(response)
+            unsent.remember(request, response)
             return response
 
         return gated

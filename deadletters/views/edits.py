@@ -1,14 +1,15 @@
 """The payload of one letter: its edit, its versions and their differences; and the letter's purge."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -19,17 +20,34 @@ from deadletters.queries import letters, versions
 from deadletters.triage import edits
 from deadletters.triage.edits import Draft, Preview
 from deadletters.triage.purges import MAX_REASON
+from deadletters.views import asked
 from deadletters.views.access import needs
 from deadletters.views.letter import no_such_letter
+from deadletters.views.parameters import takes
 from deadletters.words import access
 from deadletters.words.commands import command_for
 from deadletters.words.edits import Line
-from deadletters.words.errors import BadChange, NoSuchLetter, NoSuchVersion, StaleChange
+from deadletters.words.errors import (
+    BadChange,
+    FormTooLong,
+    NoSuchForm,
+    NoSuchLetter,
+    NoSuchVersion,
+    NotYourForm,
+    StaleChange,
+)
 
+ABOUT = "edit"
 MAX_EDITED_BYTES = 256 * 1024
 """Bytes of a payload that a page lays out; the command takes larger ones."""
+MAX_KEPT_CHARACTERS = 1_000_000
+"""Characters of what was typed, urlencoded, while its difference is looked at."""
 
 PAGE = require_http_methods(["GET", "HEAD", "POST"])
+
+
+def _wrong_number(given: str) -> str:
+    return "" if given.isascii() and given.isdigit() and len(given) < 10 else "must be the number of a version"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +73,10 @@ class EditContext:
 
 
 @needs(access.EDIT_PAYLOAD)
+@takes(asked.PARAMETER)
 @PAGE
 def edit(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
-    """Show the payload as it is edited; a POST shows the difference first, and saves what was shown.
+    """Show the payload as it is edited; a POST leads to the difference first, and saves what was shown.
 
     422 for what cannot be kept, 409 when the payload has changed since the form was filled.
     """
@@ -74,6 +93,7 @@ def edit(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
+@takes(**{"with": _wrong_number})
 def version(request: HttpRequest, dead_letter_id: UUID, number: int) -> HttpResponse:
     """Show a version of a payload beside the one before it, or beside the one that `with` names."""
     try:
@@ -98,6 +118,7 @@ def restore(request: HttpRequest, dead_letter_id: UUID, number: int) -> HttpResp
 
 
 @needs(access.PURGE)
+@takes()
 @PAGE
 def purge(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Ask before a letter is removed for good; 409 with the reason when it stays."""
@@ -123,36 +144,65 @@ def _draft(request: HttpRequest, letter: DeadLetter) -> Draft:
 
 
 def _show(request: HttpRequest, letter: DeadLetter, draft: Draft) -> HttpResponse:
-    return _form(request, EditContext(letter=letter, draft=draft, typed=draft.text, seen=_hash(draft.text)))
+    """Show the payload as it is, or what the address names: what was typed, with its difference."""
+    shown = EditContext(letter=letter, draft=draft, typed=draft.text, seen=_hash(draft.text))
+    if asked.PARAMETER not in request.GET:
+        return _form(request, shown)
+    try:
+        typed = asked.find(request, about=ABOUT, dead_letter_id=letter.dead_letter_id)
+    except NoSuchForm as exc:
+        said = asked.not_found(exc) + " " + _("Below is the payload as it is now.")
+        return _form(request, replace(shown, said=said), status=404)
+    except NotYourForm as exc:
+        return _form(request, replace(shown, said=asked.not_found(exc)), status=403)
+    return _typed(request, letter, draft, typed, _previewed)
 
 
 def _post(request: HttpRequest, letter: DeadLetter, draft: Draft) -> HttpResponse:
-    typed = request.POST.get("text", "").replace("\r\n", "\n")
-    reason = request.POST.get("reason", "").strip()
-    form: dict[str, Any] = {"letter": letter, "draft": draft, "seen": _hash(draft.text), "reason": reason}
-    if request.POST.get("seen") != form["seen"]:
-        return _form(request, EditContext(**form, typed=draft.text, overtaken=typed), status=409)
-    form["typed"] = typed
+    return _typed(request, letter, draft, request.POST, _save)
+
+
+def _typed(
+    request: HttpRequest, letter: DeadLetter, draft: Draft, given: QueryDict, go_on: Callable[..., HttpResponse]
+) -> HttpResponse:
+    """Go on with what was typed, unless the payload has changed since the form was filled."""
+    typed = given.get("text", "").replace("\r\n", "\n")
+    shown = EditContext(letter=letter, draft=draft, seen=_hash(draft.text), reason=given.get("reason", "").strip())
+    if given.get("seen") != shown.seen:
+        return _form(request, replace(shown, typed=draft.text, overtaken=typed), status=409)
+    shown = replace(shown, typed=typed)
     try:
-        return _save(request, letter, draft, form)
+        return go_on(request, shown, draft)
     except BadChange as exc:
-        return _form(request, EditContext(**form, errors={exc.field: str(exc)}), status=422)
+        return _form(request, replace(shown, errors={exc.field: str(exc)}), status=422)
     except StaleChange:
-        return _form(request, EditContext(**form, said=_("It has changed meanwhile. Try again.")), status=409)
+        return _form(request, replace(shown, said=_("It has changed meanwhile. Try again.")), status=409)
 
 
-def _save(request: HttpRequest, letter: DeadLetter, draft: Draft, form: dict[str, Any]) -> HttpResponse:
-    """Show the difference, or save the very text whose difference was shown."""
-    edit_of: dict[str, Any] = {"dead_letter_id": letter.dead_letter_id, "text": form["typed"], "user": request.user}
-    edit_of["row_version"] = draft.row_version
-    preview = edits.preview(**edit_of, max_bytes=MAX_EDITED_BYTES)
-    form = {**form, "preview": preview, "previewed": _hash(form["typed"])}
-    if request.POST.get("step") not in ("save", "recover") or request.POST.get("previewed") != form["previewed"]:
-        return _form(request, EditContext(**form))
+def _previewed(request: HttpRequest, shown: EditContext, draft: Draft) -> HttpResponse:
+    return _form(request, _with_preview(request, shown, draft))
+
+
+def _with_preview(request: HttpRequest, shown: EditContext, draft: Draft) -> EditContext:
+    preview = edits.preview(**_edit_of(request, shown, draft), max_bytes=MAX_EDITED_BYTES)
+    return replace(shown, preview=preview, previewed=_hash(shown.typed))
+
+
+def _edit_of(request: HttpRequest, shown: EditContext, draft: Draft) -> dict[str, Any]:
+    letter_id = shown.letter.dead_letter_id
+    return {"dead_letter_id": letter_id, "text": shown.typed, "user": request.user, "row_version": draft.row_version}
+
+
+def _save(request: HttpRequest, shown: EditContext, draft: Draft) -> HttpResponse:
+    """Lead to the difference, or save the very text whose difference was shown."""
+    letter, shown = shown.letter, _with_preview(request, shown, draft)
+    if request.POST.get("step") not in ("save", "recover") or request.POST.get("previewed") != shown.previewed:
+        return _to_preview(request, shown)
     try:
-        number = triage.edit(**edit_of, reason=form["reason"])
+        number = triage.edit(**_edit_of(request, shown, draft), reason=shown.reason)
     except BadChange as exc:
-        return _form(request, EditContext(**form, errors={exc.field: str(exc)}), status=422)
+        return _form(request, replace(shown, errors={exc.field: str(exc)}), status=422)
+    asked.forget(request)
     if request.POST.get("step") == "recover":
         recovery = triage.recover(
             dead_letter_id=letter.dead_letter_id, user=request.user, death=letter.deaths, version=number
@@ -162,6 +212,17 @@ def _save(request: HttpRequest, letter: DeadLetter, draft: Draft, form: dict[str
     else:
         messages.success(request, _("Saved as version %(n)s. Recover sends it.") % {"n": number})
     return redirect("deadletters:letter", letter.dead_letter_id)
+
+
+def _to_preview(request: HttpRequest, shown: EditContext) -> HttpResponse:
+    """Keep what was typed under an address, and lead there: a browser that goes back finds it again."""
+    kept, letter_id = QueryDict(mutable=True), shown.letter.dead_letter_id
+    kept.update({"text": shown.typed, "reason": shown.reason, "seen": shown.seen})
+    try:
+        name = asked.keep(request, kept, about=ABOUT, most=MAX_KEPT_CHARACTERS, dead_letter_id=letter_id)
+    except FormTooLong as exc:
+        raise BadChange("payload", "is too large for a page; a command takes it") from exc
+    return redirect(f"{reverse('deadletters:edit', args=[letter_id])}?{name}")
 
 
 def _form(request: HttpRequest, context: EditContext, *, status: int = 200) -> HttpResponse:

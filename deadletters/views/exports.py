@@ -4,15 +4,17 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from deadletters import exports
 from deadletters.exports import Form
 from deadletters.views.access import needs
+from deadletters.views.letter import no_such_letter, whole
 from deadletters.views.letters import filters_of
+from deadletters.views.parameters import takes
 from deadletters.views.timing import streamed
 from deadletters.words import access
-from deadletters.words.errors import BadFilter, NoSuchLetter
+from deadletters.words.errors import BadChange, BadFilter, NoSuchLetter
 
 PLAIN = "text/plain; charset=utf-8"
 TYPES = {Form.JSON_LINES: "application/x-ndjson; charset=utf-8", Form.CSV: "text/csv; charset=utf-8"}
@@ -34,6 +36,7 @@ def letter_list(request: HttpRequest, form: str) -> HttpResponseBase:
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def letter(request: HttpRequest, dead_letter_id: UUID) -> HttpResponseBase:
     """Send one letter as JSON, masked."""
     try:
@@ -44,13 +47,16 @@ def letter(request: HttpRequest, dead_letter_id: UUID) -> HttpResponseBase:
 
 
 @needs(access.REVEAL)
-@require_safe
+@require_POST
 def payload(request: HttpRequest, dead_letter_id: UUID) -> HttpResponseBase:
-    """Stream a payload's bytes; as JSON only where they are the database's own rendering."""
+    """Stream a payload's bytes, as JSON only where they are the database's own rendering; 422 without a reason."""
+    reason = request.POST.get("reason", "")
     try:
-        stored = exports.export_payload(dead_letter_id=dead_letter_id, user=request.user)
+        stored = exports.export_payload(dead_letter_id=dead_letter_id, user=request.user, reason=reason)
     except NoSuchLetter:
-        return _missing()
+        return no_such_letter(request)
+    except BadChange as exc:
+        return whole(request, dead_letter_id, status=422, download_error=str(exc))
     kind, ending = ("application/octet-stream", "bin") if stored.is_exact else ("application/json", "json")
     response = StreamingHttpResponse(streamed(stored.pieces()), content_type=kind)
     response["Content-Length"] = str(stored.size)

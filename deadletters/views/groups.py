@@ -15,7 +15,7 @@ from django_htmx.http import push_url
 
 from deadletters import triage
 from deadletters.models import FailureGroup
-from deadletters.queries import grouplist, groups, regions, tallies, timeline, visits
+from deadletters.queries import grouplist, groups, regions, tallies, timeline, trends, visits
 from deadletters.store.visits import arrive
 from deadletters.views import grouppage, triageforms
 from deadletters.views.access import needs
@@ -23,7 +23,7 @@ from deadletters.views.errors import no_such
 from deadletters.views.fragments import wants_fragment
 from deadletters.views.grouppage import FIELDS, notes_context, triage_context
 from deadletters.views.groupverbs import version_of
-from deadletters.views.parameters import filter_of, takes
+from deadletters.views.parameters import among, filter_of, takes
 from deadletters.words import access
 from deadletters.words.errors import BadFilter, BadNote, NoSuchGroup
 from deadletters.words.filters import (
@@ -78,7 +78,7 @@ def _tallies(filters: GroupFilter) -> Mapping[str, Any]:
 
 @needs(access.VIEW)
 @require_safe
-@takes("trend")
+@takes(trend=among(trends.SPANS))
 def group(request: HttpRequest, group_id: UUID) -> HttpResponse:
     """Show one group; the id of one that was merged leads to the one that took its place."""
     try:
@@ -92,6 +92,7 @@ def group(request: HttpRequest, group_id: UUID) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def by_fingerprint(request: HttpRequest, fingerprint: str) -> HttpResponse:
     """Lead from a fingerprint to its group."""
     found = groups.with_fingerprint(fingerprint.lower()) if "\x00" not in fingerprint else None

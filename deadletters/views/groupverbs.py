@@ -23,7 +23,7 @@ from deadletters.queries import grouprows, groups, visits
 from deadletters.views.access import needs
 from deadletters.views.errors import no_such
 from deadletters.views.fragments import wants_fragment
-from deadletters.views.parameters import read
+from deadletters.views.parameters import read, takes
 from deadletters.views.places import referring_page
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadNote, NoSuchGroup, StaleChange
@@ -85,6 +85,7 @@ def _given(name: str, typed: str) -> str:
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def menu(request: HttpRequest, group_id: UUID) -> HttpResponse:
     """Return what can be done to a group in one step, for its row; without htmx as a page of its own."""
     try:

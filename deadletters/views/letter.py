@@ -24,7 +24,7 @@ from deadletters.views import shell
 from deadletters.views.access import needs
 from deadletters.views.errors import no_such
 from deadletters.views.fragments import wants_fragment
-from deadletters.views.parameters import form_of, takes
+from deadletters.views.parameters import form_of, takes, time_with_zone
 from deadletters.words import access
 from deadletters.words.errors import BadFilter, NoSuchLetter
 from deadletters.words.filters import LetterFilter
@@ -39,9 +39,17 @@ IN, BEFORE = "in", "before"
 FIELDS = ("owner", "quiet_until", "quiet_until_generation")
 
 
+def _wrong_list(given: str) -> str:
+    try:
+        _read_list(given)
+    except BadFilter as exc:
+        return f"names a list that is not understood: {str(exc).rstrip('.')}"
+    return ""
+
+
 @needs(access.VIEW)
 @require_safe
-@takes(IN, BEFORE)
+@takes(**{IN: _wrong_list, BEFORE: time_with_zone})
 def detail(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Show one dead letter; by htmx an older part of its timeline."""
     if wants_fragment(request) and BEFORE in request.GET:
@@ -51,6 +59,7 @@ def detail(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
+@takes("seen", **{IN: _wrong_list})
 def live(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Return what changes by itself while a letter is recovering: its state and its timeline."""
     if not wants_fragment(request):
@@ -154,10 +163,17 @@ def _list_of(request: HttpRequest) -> LetterFilter | None:
     """Return the list from which the letter was opened; None for one that was opened without, or cannot be read."""
     given = request.GET.get(IN)
     try:
-        pairs = parse_qsl(given, strict_parsing=True, max_num_fields=MAX_FILTERS) if given else []
-        return None if given is None else LetterFilter.parse(dict(pairs))
-    except (BadFilter, ValueError):
+        return None if given is None else _read_list(given)
+    except BadFilter:
         return None
+
+
+def _read_list(given: str) -> LetterFilter:
+    try:
+        pairs = parse_qsl(given, strict_parsing=True, max_num_fields=MAX_FILTERS) if given else []
+    except ValueError as exc:
+        raise BadFilter("It is no list of filters.") from exc
+    return LetterFilter.parse(dict(pairs))
 
 
 def inside(request: HttpRequest) -> str:

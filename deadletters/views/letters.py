@@ -19,7 +19,7 @@ from deadletters.views import shell
 from deadletters.views.access import needs
 from deadletters.views.fragments import wants_fragment
 from deadletters.views.justdone import NOTHING, JustDone, take
-from deadletters.views.parameters import filter_of
+from deadletters.views.parameters import filter_of, filter_once
 from deadletters.views.savedviews import Tabs, read_views, tabs_of
 from deadletters.words import access
 from deadletters.words.errors import BadFilter
@@ -126,6 +126,7 @@ def _asked(request: HttpRequest) -> Asked:
         return Asked(filters=filters, typed=vars(filters), search=write_search(filters))
     search = given["search"]
     try:
+        filter_once(request)
         layout = LetterFilter.parse({name: value for name, value in given.items() if name == "size"})
         if others := sorted(set(given) - {"search", "size"}):
             raise BadFilter(f"A search is the whole filter; “{others[0][:40]}” cannot stand beside it.")

@@ -1,6 +1,6 @@
 """The messages of one source that are alive, one of them, and what may be done to it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -17,12 +17,13 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url, retarget
 
 from deadletters import triage
-from deadletters.queries import live, messages, timeline
+from deadletters.queries import live, messages, regions, timeline
 from deadletters.queries.messages import Detail
-from deadletters.queries.regions import Region, load
+from deadletters.queries.regions import Region
+from deadletters.queries.timeline import Timeline
 from deadletters.views.access import needs
 from deadletters.views.fragments import wants_fragment
-from deadletters.views.parameters import filter_of, reason_of
+from deadletters.views.parameters import filter_of, reason_of, takes
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, NoSuchMessage
 from deadletters.words.filters import (
@@ -55,7 +56,9 @@ class ListContext:
     source: str
     filters: LiveFilter
     page: live.Page | None
+    rows: Sequence[live.Live] = ()
     region: Region[live.Page] | None = None
+    around: Region[live.Around] | None = None
     typed: Mapping[str, Any]
     now: datetime
     error: str = ""
@@ -82,16 +85,23 @@ def message_list(request: HttpRequest, source: str) -> HttpResponse:
             error=str(exc),
         )
         return _render(request, template, vars(wrong), status=400)
-    region = load("messages that are alive", lambda: live.page(table, filters))
-    page, now = region.value, region.value.now if region.value else timezone.now()
-    context = ListContext(
-        short=source, source=table, filters=filters, page=page, region=region, typed=vars(filters), now=now
-    )
+    context = ListContext(short=source, source=table, filters=filters, typed=vars(filters), **_page_of(table, filters))
     response = _render(request, template, vars(context))
     if _is_poll(request):
         return response
     here = filters.query(after=str(filters.after or ""))
     return push_url(response, f"{request.path}?{here}" if here else request.path)
+
+
+def _page_of(table: str, filters: LiveFilter) -> dict[str, Any]:
+    """Read a page, and what is known around its rows, which it can be shown without."""
+    with regions.reading() as read:
+        region = read("messages that are alive", lambda: live.page(table, filters))
+        page, now = region.value, region.value.now if region.value else timezone.now()
+        rows = page.rows if page else ()
+        around = read("what messages wait for", lambda: live.around(table, rows, now))
+    shown = live.lives_of(table, rows, around.value or live.NOTHING_AROUND)
+    return {"page": page, "rows": shown, "region": region, "around": around, "now": now}
 
 
 def _is_poll(request: HttpRequest) -> bool:
@@ -101,6 +111,7 @@ def _is_poll(request: HttpRequest) -> bool:
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def message(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
     """Show one message; 404 with what became of it when it is alive no more."""
     return _page(request, source, message_id)
@@ -108,6 +119,7 @@ def message(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse
 
 @needs(access.VIEW)
 @require_safe
+@takes("seen")
 def message_state(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
     """Return what changes by itself on a message's page; the polling ends when the message is gone."""
     if not wants_fragment(request):
@@ -215,13 +227,15 @@ def _page(request: HttpRequest, source: str, message_id: UUID, *, status: int = 
 
 def _gone(request: HttpRequest, source: str, message_id: UUID, *, status: int) -> HttpResponse:
     """Say what became of a message that is alive no more, as far as anything is known."""
-    told = timeline.of_message(message_id)
+    with regions.reading() as read:
+        told = read("timeline of the message", lambda: timeline.of_message(message_id))
+        letter = read("letter of the message", lambda: messages.letter_of(SOURCES[source], message_id))
     context = {
         **_about(request, source, message_id),
-        "letter_id": messages.letter_of(SOURCES[source], message_id),
-        "timeline": told,
-        "timeline_title": _("Timeline"),
-        "was_handled": any(event.kind == "success" for event in told.events),
+        **_told(source, message_id, told),
+        "letter_id": letter.value,
+        "is_unknown": bool(told.trouble or letter.trouble),
+        "was_handled": told.value is not None and any(event.kind == "success" for event in told.value.events),
     }
     return _render(request, "_gone.html" if wants_fragment(request) else "gone.html", context, status=status)
 
@@ -240,15 +254,23 @@ def _about(request: HttpRequest, source: str, message_id: UUID) -> dict[str, Any
 
 
 def _context(request: HttpRequest, source: str, found: Detail) -> dict[str, Any]:
-    told = timeline.of_message(found.live.id)
+    told = regions.load("timeline of the message", lambda: timeline.of_message(found.live.id))
     return {
         **_about(request, source, found.live.id),
+        **_told(source, found.live.id, told),
         "detail": found,
         "live": found.live,
-        "timeline": told,
-        "timeline_title": _("Timeline"),
-        "seen": _seen(found, len(told.events)),
+        "seen": _seen(found, len(told.value.events) if told.value else 0),
         "now": found.now,
+    }
+
+
+def _told(source: str, message_id: UUID, told: Region[Timeline]) -> dict[str, Any]:
+    return {
+        "region": told,
+        "timeline": told.value,
+        "timeline_title": _("Timeline"),
+        "retry": reverse("deadletters:live_message", args=[source, message_id]),
     }
 
 

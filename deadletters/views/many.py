@@ -27,9 +27,13 @@ from deadletters.views.access import needs
 from deadletters.views.parameters import reason_in, takes
 from deadletters.views.scopes import EVERYTHING, MATCHING, PICKED, page_of, scope_of
 from deadletters.words import access
-from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope
+from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope, FormTooLong, NoSuchForm, NotYourForm
 from deadletters.words.filters import ActionFilter, LetterFilter
 from deadletters.words.scopes import Letters, Matching
+
+ABOUT = "many"
+MAX_CHARACTERS = 100_000
+"""Characters of what is picked and asked for."""
 
 NAMES: Mapping[str, Any] = {
     "hold": gettext_lazy("Hold"),
@@ -39,6 +43,7 @@ NAMES: Mapping[str, Any] = {
     "assign": gettext_lazy("Assign"),
     "note": gettext_lazy("Write a note on"),
 }
+RECOVER = gettext_lazy("Recover")
 DONE: Mapping[str, Any] = {
     "hold": gettext_lazy("Held"),
     "release": gettext_lazy("Released"),
@@ -97,12 +102,13 @@ def ask(request: HttpRequest) -> HttpResponse:
         return _keep(request)
     if asked.PARAMETER not in request.GET:
         return redirect("deadletters:letters")
-    typed = asked.find(request)
-    if typed is None:
-        said = _("What was picked is not kept any more: pick it again.")
-        return _refused(request, said, status=404)
     try:
+        typed = asked.find(request, about=ABOUT)
         return _confirm(request, typed, _chosen(typed))
+    except NoSuchForm as exc:
+        return _refused(request, asked.not_found(exc) + " " + _("Pick the letters again."), status=404)
+    except NotYourForm as exc:
+        return _refused(request, asked.not_found(exc), status=403)
     except (BadScope, BadFilter) as exc:
         return _refused(request, str(exc))
 
@@ -114,7 +120,10 @@ def _keep(request: HttpRequest) -> HttpResponse:
     try:
         scope_of(typed)
         _order(typed)
-        return redirect(f"{reverse('deadletters:ask_many')}?{asked.keep(request, typed)}")
+        name = asked.keep(request, typed, about=ABOUT, most=MAX_CHARACTERS)
+        return redirect(f"{reverse('deadletters:ask_many')}?{name}")
+    except FormTooLong:
+        return _refused(request, _("Those are too many to be picked one by one; take all that match a filter."))
     except (BadScope, BadFilter) as exc:
         return _refused(request, str(exc))
 

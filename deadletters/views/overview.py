@@ -20,7 +20,7 @@ from deadletters.queries.regions import Region, Trouble
 from deadletters.store.visits import arrive
 from deadletters.views.access import needs
 from deadletters.views.fragments import wants_fragment
-from deadletters.views.parameters import takes
+from deadletters.views.parameters import among, takes
 from deadletters.words import access
 
 SHORTEST = next(iter(trends.SPANS))
@@ -90,7 +90,7 @@ PARTS = {**FIRST, **LATER}
 
 @needs(access.VIEW)
 @require_safe
-@takes("trend")
+@takes(trend=among(trends.SPANS))
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the overview; that somebody looks is noted."""
     visit = arrive(str(request.user.pk))
@@ -105,7 +105,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
-@takes("trend")
+@takes(trend=among(trends.SPANS))
 def region(request: HttpRequest, name: str) -> HttpResponse:
     """Show one region: alone for htmx, else as a page."""
     part, asked = PARTS[name], Asked(request, timezone.now())

@@ -1,6 +1,6 @@
 """What comes in an address or a form, read or refused."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
@@ -18,6 +18,7 @@ Filter = TypeVar("Filter", bound=ListFilter)
 MOMENTS = ("quiet_until",)
 COUNTS = ("quiet_until_count",)
 _MINUTES = "%Y-%m-%dT%H:%M"
+_NO_TIME = "must be a time with its zone, such as 2026-01-31T12:00:00+00:00"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,19 +35,44 @@ P = ParamSpec("P")
 Page = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
-def takes(*names: str) -> Callable[[Page[P]], Page[P]]:
-    """Answer 400 with the reason to an address with other parameters than these, or with one of them twice."""
+Check = Callable[[str], str]
+"""Says what is wrong with a text; empty where nothing is."""
+
+
+def takes(*names: str, **checked: Check) -> Callable[[Page[P]], Page[P]]:
+    """Answer 400 with the reason to an address with other parameters than these, or with one of them twice.
+
+    checked: parameters whose values are looked at too.
+    """
+    known = (*names, *checked)
 
     def gate(view: Page[P]) -> Page[P]:
         @wraps(view)
         def read(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            if wrong := _wrong(request, names):
+            if wrong := _wrong(request, known) or _wrong_value(request, checked):
                 return not_understood(request, wrong)
             return view(request, *args, **kwargs)
 
         return read
 
     return gate
+
+
+def among(values: Iterable[str]) -> Check:
+    """Return the check of a parameter that is one of a few words."""
+    known = tuple(values)
+    return lambda given: "" if given in known else f"is “{given[:40]}”; known are {', '.join(known)}"
+
+
+def time_with_zone(given: str) -> str:
+    """Check a parameter that is a time as the pages write it, or empty."""
+    if not given:
+        return ""
+    try:
+        moment = datetime.fromisoformat(given)
+        return "" if moment.tzinfo and moment.astimezone(UTC) else _NO_TIME
+    except (ValueError, OverflowError):
+        return _NO_TIME
 
 
 def _wrong(request: HttpRequest, names: Sequence[str]) -> str:
@@ -58,12 +84,22 @@ def _wrong(request: HttpRequest, names: Sequence[str]) -> str:
     return f"The parameter “{twice}” is given more than once; once is enough." if twice else ""
 
 
+def _wrong_value(request: HttpRequest, checked: Mapping[str, Check]) -> str:
+    given = ((name, check(request.GET[name])) for name, check in checked.items() if name in request.GET)
+    return next((f"The parameter “{name}” {problem}." for name, problem in given if problem), "")
+
+
 def filter_of(request: HttpRequest, kind: type[Filter]) -> Filter:
     """Read a filter from the address; raises BadFilter, also for one that is given twice."""
+    filter_once(request)
+    return kind.parse(request.GET.dict())
+
+
+def filter_once(request: HttpRequest) -> None:
+    """Raise BadFilter where an address gives one twice."""
     for name, values in request.GET.lists():
         if len(values) > 1:
             raise BadFilter(f"The filter “{name[:40]}” is given {len(values)} times; once is enough.")
-    return kind.parse(request.GET.dict())
 
 
 def form_of(row: object, fields: Sequence[str]) -> Form:

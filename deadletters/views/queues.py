@@ -1,6 +1,6 @@
 """The queues as a whole: sources and their pauses, held streams, destinations, workers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url
 
 from deadletters import triage
-from deadletters.queries import depths, pauses, queues, replays, workers
+from deadletters.views import queuepage
 from deadletters.views.access import needs
 from deadletters.views.fragments import wants_fragment
 from deadletters.views.parameters import filter_of, moment_of, takes
@@ -21,7 +21,6 @@ from deadletters.words import access
 from deadletters.words.errors import AlreadyPaused, BadChange, BadFilter, NoSuchDestination, NoSuchPause
 from deadletters.words.filters import SOURCES, StreamFilter
 from queues.models import PauseKind
-from queues.store.live import clock
 from queues.words.sources import Queue
 from queues.words.text import storable
 
@@ -45,7 +44,7 @@ FORM = ("what", "value", "until", "reason")
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the sources with what is in them, and the pauses in force."""
     template = "_overview.html" if wants_fragment(request) else "overview.html"
-    return _render(request, template, _overview(request))
+    return _render(request, template, queuepage.overview(request))
 
 
 @needs(access.TRIAGE)
@@ -92,7 +91,7 @@ def held_streams(request: HttpRequest) -> HttpResponse:
     except BadFilter as exc:
         context = {"filters": StreamFilter(), "typed": request.GET.dict(), "error": str(exc), "now": timezone.now()}
         return _render(request, template, context, status=400)
-    context = {**_streams(request, filters), "typed": vars(filters)}
+    context = {**queuepage.streams(request, filters), "typed": vars(filters)}
     here = filters.query(after=str(filters.after or ""))
     return push_url(_render(request, template, context), f"{request.path}?{here}" if here else request.path)
 
@@ -120,7 +119,9 @@ def let_stream_go(request: HttpRequest) -> HttpResponse:
         context = {"queue": Queue.named(queue), "stream_id": stream_id, "held_by": held_by, "said": said}
         return _render(request, "_let_go.html", context, status=status)
     if not gone:
-        return _render(request, "streams.html", {**_streams(request, StreamFilter()), "said": said}, status=status)
+        return _render(
+            request, "streams.html", {**queuepage.streams(request, StreamFilter()), "said": said}, status=status
+        )
     messages.success(request, said)
     return redirect("deadletters:held_streams")
 
@@ -131,7 +132,7 @@ def let_stream_go(request: HttpRequest) -> HttpResponse:
 def destinations(request: HttpRequest) -> HttpResponse:
     """Show the destinations of the outbox that have failed at least once."""
     template = "_destinations.html" if wants_fragment(request) else "destinations.html"
-    return _render(request, template, _destinations(request))
+    return _render(request, template, queuepage.destinations(request))
 
 
 @needs(access.TRIAGE)
@@ -146,7 +147,7 @@ def try_destination(request: HttpRequest) -> HttpResponse:
         status, said = (200, _("It is tried now.")) if tried else (409, _("It is up. Nothing was changed."))
     if wants_fragment(request) or status != 200:
         template = "_destinations.html" if wants_fragment(request) else "destinations.html"
-        return _render(request, template, {**_destinations(request), "said": said}, status=status)
+        return _render(request, template, {**queuepage.destinations(request), "said": said}, status=status)
     messages.success(request, said)
     return redirect("deadletters:destinations")
 
@@ -156,16 +157,9 @@ def try_destination(request: HttpRequest) -> HttpResponse:
 @takes()
 def worker_list(request: HttpRequest) -> HttpResponse:
     """Show the processes that drain, which waiting types none of them handles, and what the last builds replayed."""
-    known = workers.all_workers()
-    context = {
-        "workers": known,
-        "alive": sum(worker.is_alive for worker in known),
-        "unhandled": workers.unhandled(known),
-        "now": timezone.now(),
-    }
-    if wants_fragment(request):
-        return _render(request, "_workers.html", context)
-    return _render(request, "workers.html", {**context, "builds": replays.last_builds()})
+    is_page = not wants_fragment(request)
+    template = "workers.html" if is_page else "_workers.html"
+    return _render(request, template, queuepage.processes(is_page=is_page))
 
 
 def _pausable(what: str) -> tuple[str, str]:
@@ -185,7 +179,7 @@ def _paused(
 ) -> HttpResponse:
     """Answer a request to pause: from the form with the form, from the list of sources with that list."""
     asked_in_form = request.htmx.target == "pause" if wants_fragment(request) else False  # type: ignore[attr-defined]
-    context = {**_overview(request), "said": said, "form": form or {}, "errors": errors or {}}
+    context = {**queuepage.overview(request), "said": said, "form": form or {}, "errors": errors or {}}
     if wants_fragment(request):
         return _render(request, "_paused.html" if asked_in_form else "_overview.html", context, status=status)
     if made is None:
@@ -196,56 +190,11 @@ def _paused(
 
 def _overview_again(request: HttpRequest, status: int, said: str) -> HttpResponse:
     if wants_fragment(request):
-        return _render(request, "_overview.html", {**_overview(request), "said": said}, status=status)
+        return _render(request, "_overview.html", {**queuepage.overview(request), "said": said}, status=status)
     if status != 200:
-        return _render(request, "overview.html", {**_overview(request), "said": said}, status=status)
+        return _render(request, "overview.html", {**queuepage.overview(request), "said": said}, status=status)
     messages.success(request, said)
     return redirect("deadletters:queues")
-
-
-def _overview(request: HttpRequest) -> dict[str, Any]:
-    known = workers.all_workers()
-    now = clock()
-    within, more = pauses.within_sources(now)
-    return {
-        "depths": depths.depths(),
-        "pauses": within,
-        "more_pauses": more,
-        "alive": sum(worker.is_alive for worker in known),
-        "unhandled": workers.unhandled(known),
-        "down": [row.name for row in queues.destinations() if row.state != "closed"],
-        "pausable": _choices(),
-        "may_triage": request.user.has_perm(access.TRIAGE),
-        "now": now,
-    }
-
-
-def _choices() -> Sequence[tuple[str, str]]:
-    return [
-        ("inbox", _("The whole inbox")),
-        ("inbox_type", _("A message type of the inbox")),
-        ("outbox", _("The whole outbox")),
-        ("destination", _("A destination of the outbox")),
-        ("perspectives", _("All perspectives")),
-        ("perspective", _("One perspective")),
-    ]
-
-
-def _streams(request: HttpRequest, filters: StreamFilter) -> dict[str, Any]:
-    return {
-        "filters": filters,
-        "page": queues.held_streams(filters),
-        "may_triage": request.user.has_perm(access.TRIAGE),
-        "now": clock(),
-    }
-
-
-def _destinations(request: HttpRequest) -> dict[str, Any]:
-    return {
-        "destinations": queues.destinations(),
-        "may_triage": request.user.has_perm(access.TRIAGE),
-        "now": clock(),
-    }
 
 
 def _render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:

@@ -21,6 +21,7 @@ from deadletters.views.access import needs
 from deadletters.views.errors import no_such
 from deadletters.views.fragments import wants_fragment
 from deadletters.views.letteractions import DECISIONS, recovery_words, seen_numbers
+from deadletters.views.parameters import takes
 from deadletters.views.places import referring_page
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, NoSuchLetter, StaleChange
@@ -57,6 +58,7 @@ def act(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
+@takes("seen")
 def row(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Return the row of a letter that is recovering, once it differs from the one that was seen."""
     if not wants_fragment(request):

@@ -22,7 +22,7 @@ from deadletters.views import planforms, scopes, shell
 from deadletters.views.access import needs
 from deadletters.views.errors import no_such
 from deadletters.views.fragments import wants_fragment
-from deadletters.views.parameters import filter_of, reason_of
+from deadletters.views.parameters import filter_of, reason_of, takes
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadPlan, BadScope, NoSuchRun, StaleChange
 from deadletters.words.filters import ITEM_STATES, RUN_KINDS, RUN_STATES, ItemFilter, RunFilter
@@ -118,6 +118,7 @@ def _is_poll(request: HttpRequest, element: str) -> bool:
 
 @needs(access.VIEW)
 @require_safe
+@takes("seen")
 def live(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """Return what changes by itself while a run goes on: its numbers, its state and what was done to it."""
     if not wants_fragment(request):
@@ -136,6 +137,7 @@ def live(request: HttpRequest, run_id: UUID) -> HttpResponse:
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def run_preview(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """Return what a run that waits for its start would do; without htmx the whole page with it."""
     try:

@@ -17,6 +17,7 @@ from deadletters.queries.regions import Reader, Region
 from deadletters.savedviews import View
 from deadletters.views.access import needs
 from deadletters.views.errors import no_such
+from deadletters.views.parameters import takes
 from deadletters.words import access
 from deadletters.words.errors import BadFilter, BadView, NoSuchView
 from deadletters.words.filters import MAX_TEXT, LetterFilter
@@ -84,6 +85,7 @@ def _is_shown(view: View, here: str) -> bool:
 
 @needs(access.VIEW)
 @require_safe
+@takes()
 def view(request: HttpRequest, view_id: int) -> HttpResponse:
     """Show one view: what it filters by, or why that is not understood any more."""
     try:

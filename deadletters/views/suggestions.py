@@ -11,6 +11,7 @@ from deadletters.queries import suggestions
 from deadletters.queries.regions import load
 from deadletters.views.access import needs
 from deadletters.views.fragments import wants_fragment
+from deadletters.views.parameters import takes
 from deadletters.words import access
 from deadletters.words.errors import BadFilter
 from deadletters.words.filters import MAX_SEARCH, NOBODY
@@ -21,6 +22,7 @@ from deadletters.words.filters.tokens import SYNONYMS, tokens_of
 
 @needs(access.VIEW)
 @require_safe
+@takes("search")
 def suggest(request: HttpRequest) -> HttpResponse:
     """Return the keys or the values that the last word of a search may become; none where nothing fits."""
     if not wants_fragment(request):

@@ -76,6 +76,18 @@ class BadPlan(BadChange):
     """A run cannot go on this plan; `field` is its part, `problem` says why."""
 
 
+class FormTooLong(DeadLettersError):
+    """That is too much to be kept."""
+
+
+class NoSuchForm(DeadLettersError):
+    """What was filled in here was sent, or is not kept any more."""
+
+
+class NotYourForm(DeadLettersError):
+    """Somebody else filled this in."""
+
+
 class BadBuild(DeadLettersError):
     """A build without a name that can be kept was reported."""
 

@@ -1,13 +1,12 @@
 """What an operator does to waiting messages and their streams. Every function is one statement of `queues/sql`."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import connection
 
 from queues.words.sources import STOPPED_UNTIL
 
@@ -67,14 +66,6 @@ def look_again(queues: Sequence[str], until: datetime | None = None) -> int:
     """
     arguments = [list(queues), until, MAX_STREAMS_WOKEN]
     return int(_value("SELECT look_again_at_streams(%s, %s, %s)", arguments))
-
-
-@contextmanager
-def planned_for_little() -> Iterator[None]:
-    """Read a little of much: without compiling, which takes seconds for plans that run for milliseconds."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SET LOCAL jit = off")
-        yield
 
 
 def clock() -> datetime:

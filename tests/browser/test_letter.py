@@ -43,7 +43,7 @@ def test_one_value_is_revealed_for_a_reason_and_gone_after_a_reload(open_page, s
 
     expect(page.locator("main")).not_to_contain_text("9007199254740993")
     page.get_by_text("Reveal a masked value").click()
-    form = page.locator(".reveal form")
+    form = page.locator(".reveal form").first
     form.get_by_label("Which one").select_option("payload:/card_number")
     form.get_by_role("button", name="Reveal this one value").click()
     expect(page.locator("#revealed")).to_contain_text("must say why")

@@ -48,8 +48,8 @@ def one(page, letter):
     return json.loads(body(page.get(reverse("deadletters:export_letter", args=[letter.pk]))), parse_float=Decimal)
 
 
-def download(browser, letter):
-    return browser.get(reverse("deadletters:payload", args=[letter.pk]))
+def download(browser, letter, reason="the bank asks"):
+    return browser.post(reverse("deadletters:payload", args=[letter.pk]), {"reason": reason})
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_every_export_is_in_the_audit_with_its_filter_and_count(lead):
     ]
 
 
-@pytest.mark.parametrize("name", ["export.jsonl", "export.csv", "{}/export.json", "{}/payload"])
+@pytest.mark.parametrize("name", ["export.jsonl", "export.csv", "{}/export.json"])
 def test_exports_are_for_those_who_may_view(client, signed_in, stranger, name):
     address = f"/letters/{name.format(a_letter(error='the letter').pk)}"
 
@@ -147,12 +147,25 @@ def test_exact_bytes_are_for_those_who_may_reveal(page, lead):
     assert body(download(lead, letter)) == b'{"password": "hunter2"}'
 
 
+def test_exact_bytes_are_for_a_reason_which_the_audit_keeps(lead):
+    letter = a_letter(payload='{"password": "hunter2"}')
+
+    for reason in ("", "  "):
+        refused = download(lead, letter, reason)
+        assert refused.status_code == 422
+        assert "Reason must say why" in refused.content.decode()
+        assert b"hunter2" not in refused.content
+    assert not OperatorAction.objects.exists()
+    download(lead, letter, " the bank asks ")
+    assert OperatorAction.objects.get().reason == "the bank asks"
+    assert lead.get(reverse("deadletters:payload", args=[letter.pk])).status_code == 405
+
+
 def test_downloads_are_saved_and_never_shown(lead):
     letter = a_letter()
-    addresses = [*LISTS, *(reverse(f"deadletters:{name}", args=[letter.pk]) for name in ("export_letter", "payload"))]
+    addresses = [*LISTS, reverse("deadletters:export_letter", args=[letter.pk])]
 
-    for address in addresses:
-        response = lead.get(address)
+    for response in (download(lead, letter), *(lead.get(address) for address in addresses)):
         assert response["Content-Disposition"].startswith('attachment; filename="')
         assert response["X-Content-Type-Options"] == "nosniff"
         assert "no-store" in response["Cache-Control"]
@@ -319,8 +332,8 @@ def test_a_deep_payload_is_shown_cut_and_its_neighbours_whole(page):
 
 
 def test_a_missing_letter_is_not_found(lead):
-    for name in ("export_letter", "payload"):
-        assert lead.get(reverse(f"deadletters:{name}", args=[uuid4()])).status_code == 404
+    assert lead.get(reverse("deadletters:export_letter", args=[uuid4()])).status_code == 404
+    assert lead.post(reverse("deadletters:payload", args=[uuid4()]), {"reason": "x"}).status_code == 404
 
 
 def test_one_letter_holds_all_that_belongs_to_it(page):

@@ -3,10 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from deadletters import triage
-from deadletters.models import DeadLetter, Disposition, Note, OperatorAction, RecoveryRun, RecoveryStatus
+from deadletters import keptforms, triage
+from deadletters.models import DeadLetter, Disposition, KeptForm, Note, OperatorAction, RecoveryRun, RecoveryStatus
 from deadletters.triage import many
 from deadletters.words.filters import LetterFilter
 from tests.factories import NOON, a_letter, a_user
@@ -296,24 +297,51 @@ def test_what_is_asked_for_has_an_address_to_come_back_to(page):
 def test_only_the_newest_of_what_was_asked_for_are_kept_and_that_is_said(page):
     letter = a_letter()
     form = {"verb": "hold", "scope": "picked", "letter": [str(letter.pk)]}
-    first, *others = [page.post("/letters/many", form).headers["Location"] for _ in range(6)]
+    first, *others = [page.post("/letters/many", form).headers["Location"] for _ in range(keptforms.MAX_KEPT + 1)]
 
     gone = page.get(first)
     assert gone.status_code == 404
-    assert "pick it again" in gone.content.decode()
+    assert "Pick the letters again." in gone.content.decode()
     assert {page.get(other).status_code for other in others} == {200}
     assert page.get("/letters/many").headers["Location"] == "/letters/"
-
-
-def test_what_one_person_asked_for_is_nobody_elses(page, signed_in):
-    letter = a_letter()
-    here = page.post("/letters/many", {"verb": "hold", "scope": "picked", "letter": [str(letter.pk)]})
-
-    other = signed_in(a_user("otto", "Operators"))
-    assert other.get(here.headers["Location"]).status_code == 404
 
 
 def test_more_than_is_kept_is_refused(page):
     answer = page.post("/letters/many", {"verb": "note", "scope": "everything", "value": "x" * 100_001})
 
     assert answer.status_code == 422
+
+
+def test_what_was_picked_is_still_asked_after_the_session_ended(page, signed_in, operator):
+    letter = a_letter()
+    here = ask(page, scope="picked", letter=[str(letter.pk)], reason="a <lost> cause").redirect_chain[-1][0]
+    Session.objects.all().delete()
+    assert page.get(here).status_code == 302
+
+    asked = signed_in(operator).get(here)
+    assert asked.context["n"] == 1
+    assert asked.context["order"].reason == "a <lost> cause"
+    assert confirm(signed_in(operator), asked).status_code == 302
+    again = confirm(signed_in(operator), asked)
+    assert again.status_code == 302
+    assert OperatorAction.objects.filter(action="triage").count() == 1
+
+
+def test_what_another_person_picked_is_refused(page, signed_in):
+    here = ask(page, scope="picked", letter=[str(a_letter().pk)]).redirect_chain[-1][0]
+
+    refused = signed_in(a_user("vera", "Operators")).get(here)
+    assert refused.status_code == 403
+    assert "Somebody else was asked this" in refused.content.decode()
+    assert "Hold 1 letter" not in refused.content.decode()
+
+
+def test_what_was_picked_long_ago_is_said_to_be_kept_no_more(page):
+    here = ask(page, scope="picked", letter=[str(a_letter().pk)]).redirect_chain[-1][0]
+    KeptForm.objects.update(kept_at=timezone.now() - timedelta(hours=25))
+
+    for old in (here, "/letters/many?asked=%00", "/letters/many?asked="):
+        refused = page.get(old)
+        assert refused.status_code == 404
+        assert "is not kept any more" in refused.content.decode()
+        assert "Pick the letters again." in refused.content.decode()

@@ -1,9 +1,5 @@
 """No page hangs: while a table is locked an answer comes, and it says what took too long."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import psycopg
 import pytest
 from django.db import DatabaseError, connection
 from django.test import Client
@@ -14,6 +10,7 @@ from tests.access_table import TABLE
 from tests.addresses import address
 from tests.factories import a_user
 from tests.web.conftest import HTMX
+from tests.web.locking import locked
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,20 +32,6 @@ def reader(signed_in) -> Client:
     browser = signed_in(a_user("rita", is_superuser=True))
     browser.get(address("overview"))
     return browser
-
-
-@contextmanager
-def locked(table: str) -> Iterator[None]:
-    """Have somebody else hold a table so that nobody can read it; a page that waits for the end of that fails."""
-    known = connection.settings_dict
-    with psycopg.connect(
-        dbname=known["NAME"], host=known["HOST"], port=known["PORT"] or None, user=known["USER"],
-        password=known["PASSWORD"],
-    ) as other:  # fmt: skip
-        other.execute("SET idle_in_transaction_session_timeout = '60s'")
-        other.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
-        yield
-        other.execute("SELECT 1")
 
 
 def text_of(response) -> str:

@@ -10,44 +10,65 @@ from deadletters.words.errors import BadFilter
 from deadletters.words.filters import LetterFilter, RunFilter
 from tests.access_table import TABLE
 from tests.addresses import address
-from tests.factories import a_letter
-from tests.web.conftest import HTMX
+from tests.factories import a_letter, a_user
+from tests.web.conftest import HTMX, text_of
 
 pytestmark = pytest.mark.django_db
 
 NOBODYS = UUID(int=4711)
 """An id that no row has; the same in each process, since it is in the names of tests."""
 
-READ_WITHOUT = {
-    *("edit", "version", "purge", "restore", "saved_view", "group_of", "group_menu", "run_preview", "live_message"),
-}
-"""Pages whose address says all in its path."""
-PAGES = [
-    name
-    for name, entry in TABLE.items()
-    if entry.kind == "page" and "get" in entry.methods and name not in READ_WITHOUT
-]
+READ = [name for name, entry in TABLE.items() if "get" in entry.methods]
+"""All that answers a GET: pages, parts of pages and downloads."""
 
 
-@pytest.mark.parametrize("headers", [{}, HTMX])
-@pytest.mark.parametrize("name", PAGES)
-def test_a_parameter_that_a_page_does_not_know_is_400_and_named(page, name, headers):
-    here = address(name)
+@pytest.fixture
+def root(signed_in):
+    return signed_in(a_user("rita", is_superuser=True))
 
-    response = page.get(f"{here}{'&' if '?' in here else '?'}stauts=open", headers=headers)
+
+def with_more(here, more):
+    return f"{here}{'&' if '?' in here else '?'}{more}"
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
+@pytest.mark.parametrize("name", READ)
+def test_a_parameter_that_an_address_does_not_know_is_400_and_named(root, name, headers):
+    response = root.get(with_more(address(name), "stauts=open"), headers=headers)
+
     content = response.content.decode()
     assert response.status_code == 400
     assert "“stauts”" in content
-    assert ("<html" in content) is (not headers)
+    assert not headers or "<html" not in content
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_parameter_that_is_given_twice_is_400(page, name):
-    of_page = {"overview": "trend", "region": "trend", "group": "trend", "letter": "in", "subject": "type"}
-    here, known = address(name), of_page.get(name, "size")
+@pytest.mark.parametrize("name", READ)
+def test_a_parameter_that_is_given_twice_is_400(root, name):
+    of_page = {"overview": "trend", "region": "trend", "group": "trend", "letter": "before", "subject": "type"}
+    known = of_page.get(name, "size")
 
-    given = f"{here}{'&' if '?' in here else '?'}{known}=25&{known}=25"
-    assert page.get(given).status_code == 400
+    assert root.get(with_more(address(name), f"{known}=25&{known}=25")).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("overview", "trend=x", "“x”; known are 24h, 7d, 30d."),
+        ("region", "trend=x", "“x”; known are 24h, 7d, 30d."),
+        ("group", "trend=", "“”; known are 24h, 7d, 30d."),
+        ("letter", "before=yesterday", "must be a time with its zone"),
+        ("letter", "before=2026-01-31T12:00", "must be a time with its zone"),
+        ("letter", "before=0001-01-01T00:00:00%2B23:00", "must be a time with its zone"),
+        ("letter", "in=stauts%3Dopen", "names a list that is not understood: There is no filter “stauts”"),
+        ("version", "with=first", "must be the number of a version"),
+        ("letters", "search=a&search=b", "given 2 times"),
+    ],
+)
+def test_a_value_that_is_not_understood_is_400_with_what_is(root, name, given, said):
+    response = root.get(with_more(address(name), given))
+
+    assert response.status_code == 400
+    assert said in text_of(response)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +88,8 @@ def test_a_parameter_that_is_given_twice_is_400(page, name):
         f"/runs/{NOBODYS}/live",
     ],
 )
-def test_what_is_not_there_is_a_line_of_text_inside_a_page_and_a_page_without(signed_in, here):
-    from tests.factories import a_user
-
-    browser = signed_in(a_user("rita", is_superuser=True))
-    inside, alone = browser.get(here, headers=HTMX), browser.get(here)
+def test_what_is_not_there_is_a_line_of_text_inside_a_page_and_a_page_without(root, here):
+    inside, alone = root.get(here, headers=HTMX), root.get(here)
     assert inside.status_code in (400, 404)
     assert inside.headers["Content-Type"] == "text/plain"
     assert 0 < len(inside.content) < 200

@@ -29,7 +29,7 @@ def test_a_message_is_paused_however_many_pauses_there_are(page):
 
     assert [row.state for row in page.get("/queues/inbox/").context["page"].rows] == ["paused"]
     assert page.get(f"/queues/inbox/{message_id}/").context["live"].pause.value == "by.Hand"
-    assert page.get("/queues/").context["depths"][0].parts["paused"] == 1
+    assert page.get("/queues/").context["cards"][0].depth.value.parts["paused"] == 1
 
 
 def test_the_overview_shows_the_newest_pauses_and_how_many_more_there_are(signed_in, operator):
@@ -37,7 +37,7 @@ def test_the_overview_shows_the_newest_pauses_and_how_many_more_there_are(signed
     SourcePause.objects.create(source="wh_inbox", kind="source", paused_by="lea", paused_at=at(days=-1))
 
     answer = signed_in(operator).get("/queues/")
-    assert len(answer.context["pauses"]) == 50
+    assert len(answer.context["paused"].value.parts) == 50
     content = answer.content.decode()
     assert "and 10 more" in content
     assert reverse("admin:queues_sourcepause_changelist") not in content

@@ -41,33 +41,33 @@ def of_each_state(db):
 
 
 def test_the_overview_counts_each_message_once_by_what_it_waits_for(page, of_each_state):
-    inbox, outbox, _ = page.get("/queues/").context["depths"]
+    inbox, outbox, _ = page.get("/queues/").context["cards"]
 
-    assert inbox.parts == {"waiting": 3, "in_flight": 2, "delayed": 1, "held": 3, "paused": 1, "stopped": 1}
-    assert (inbox.depth, inbox.held_streams, inbox.capped) == (11, 1, set())
-    assert (outbox.depth, sum(outbox.parts.values()), outbox.oldest_due_at) == (0, 0, None)
+    assert inbox.depth.value.parts == {"waiting": 3, "in_flight": 2, "delayed": 1, "held": 3, "paused": 1, "stopped": 1}
+    assert (inbox.total, inbox.depth.value.held_streams, inbox.depth.value.capped) == (11, 1, set())
+    assert (outbox.total, sum(outbox.depth.value.parts.values()), outbox.depth.value.oldest_due_at) == (0, 0, None)
 
 
 def test_the_tiles_add_up_and_each_leads_to_as_many_messages(page, of_each_state):
-    inbox = page.get("/queues/").context["depths"][0]
+    inbox = page.get("/queues/").context["cards"][0]
 
-    assert {state: page.get(f"/queues/inbox/?state={state}").context["page"].total for state in inbox.parts} == dict(
-        inbox.parts
-    )
-    assert inbox.depth == sum(inbox.parts.values())
+    assert {
+        state: page.get(f"/queues/inbox/?state={state}").context["page"].total for state in inbox.depth.value.parts
+    } == dict(inbox.depth.value.parts)
+    assert inbox.total == sum(inbox.depth.value.parts.values())
 
 
 def test_a_message_is_counted_as_the_statistics_count_it(page, of_each_state):
-    inbox, counted = dict(page.get("/queues/").context["depths"][0].parts), stats().sources[0].present
+    inbox, counted = dict(page.get("/queues/").context["cards"][0].depth.value.parts), stats().sources[0].present
 
     inbox["waiting"] += inbox.pop("paused")
     assert inbox == {state: getattr(counted, state) for state in inbox}
 
 
 def test_the_oldest_is_the_first_that_really_waits_for_a_worker(page, of_each_state):
-    inbox = page.get("/queues/").context["depths"][0]
+    inbox = page.get("/queues/").context["cards"][0]
 
-    assert inbox.oldest_due_at == InboxMessage.objects.get(pk=of_each_state["returned"]).scheduled_for
+    assert inbox.depth.value.oldest_due_at == InboxMessage.objects.get(pk=of_each_state["returned"]).scheduled_for
     InboxMessage.objects.filter(pk__in=[of_each_state["returned"], of_each_state["lapsed"]]).delete()
     assert "What waits stands behind something else." in page.get("/queues/").content.decode()
 
@@ -76,8 +76,8 @@ def test_what_waits_for_a_destination_that_is_down_waits_for_no_worker(page):
     write_row("wh_outbox", stream_id=None, destination="bank", scheduled_for=at(hours=-2))
     Destination.objects.create(name="bank", state="open", opened_at=at(), retry_at=at(minutes=5))
 
-    outbox = page.get("/queues/").context["depths"][1]
-    assert (outbox.parts["waiting"], outbox.oldest_due_at) == (1, None)
+    outbox = page.get("/queues/").context["cards"][1]
+    assert (outbox.depth.value.parts["waiting"], outbox.depth.value.oldest_due_at) == (1, None)
 
 
 def test_counts_end_where_looking_does_and_say_so(page, monkeypatch):
@@ -87,9 +87,9 @@ def test_counts_end_where_looking_does_and_say_so(page, monkeypatch):
     write_row("wh_inbox", stream_id=None, scheduled_for=STOPPED_UNTIL)
 
     answer = page.get("/queues/")
-    inbox = answer.context["depths"][0]
-    assert (inbox.depth, inbox.parts["in_flight"], inbox.parts["stopped"]) == (5, 2, 1)
-    assert inbox.capped == {"waiting", "in_flight", "held", "paused"}
+    inbox = answer.context["cards"][0]
+    assert (inbox.total, inbox.depth.value.parts["in_flight"], inbox.depth.value.parts["stopped"]) == (5, 2, 1)
+    assert inbox.depth.value.capped == {"waiting", "in_flight", "held", "paused"}
     content = answer.content.decode()
     assert ">2+</a>" in content
     assert "Of the 2 that are due first none waits for a worker." in content
@@ -100,8 +100,8 @@ def test_a_leased_stream_is_in_flight_with_its_first_message_in_each_perspective
         write_row("wh_perspective_events", stream_id=UUID(int=1), perspective_name=name, event_id=uuid4())
     Stream.objects.create(queue="wh_perspective_events:totals", stream_id=UUID(int=1), due_at=at(), **lease())
 
-    perspectives = page.get("/queues/").context["depths"][2]
-    assert (perspectives.parts["in_flight"], perspectives.parts["waiting"]) == (1, 2)
+    perspectives = page.get("/queues/").context["cards"][2]
+    assert (perspectives.depth.value.parts["in_flight"], perspectives.depth.value.parts["waiting"]) == (1, 2)
 
 
 def test_no_live_worker_is_the_first_thing_that_is_said(page):
@@ -118,12 +118,12 @@ def test_a_paused_type_needs_no_worker(page, paused):
     a_worker()
     write_row("wh_inbox", scheduled_for=at(minutes=-1))
     write_row("wh_perspective_events", scheduled_for=at(minutes=-1))
-    assert page.get("/queues/workers/").context["unhandled"] == ["by.Hand", "totals"]
+    assert page.get("/queues/workers/").context["unhandled"].value == ["by.Hand", "totals"]
 
     made = SourcePause.objects.create(source="wh_inbox", paused_by="lea", **paused)
-    assert page.get("/queues/workers/").context["unhandled"] == ["totals"]
+    assert page.get("/queues/workers/").context["unhandled"].value == ["totals"]
     SourcePause.objects.filter(pk=made.pk).update(until=at(minutes=-1))
-    assert page.get("/queues/workers/").context["unhandled"] == ["by.Hand", "totals"]
+    assert page.get("/queues/workers/").context["unhandled"].value == ["by.Hand", "totals"]
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX])

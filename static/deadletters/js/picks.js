@@ -74,24 +74,30 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-pick-all]")) pick(event.target.checked);
 });
 
-// A swap takes no pick away from a letter that is still shown; what is not shown any more is not picked, and said.
-let kept = null;
-document.addEventListener("htmx:beforeSwap", () => {
-  kept = { ids: new Set(picked().map((box) => box.value)), all: takesAll(), filter: filterShown() };
-});
 const filterShown = () => document.getElementById("results")?.dataset.filter;
 
-function restore() {
-  if (!kept) return;
-  const { ids, all, filter } = kept;
-  kept = null;
+export const chosen = () => ({ ids: picked().map((box) => box.value), all: takesAll(), filter: filterShown() });
+
+// Picks anew what was chosen, as far as it is still shown under the same filter; the rest is not picked, and said.
+export function choose({ ids, all, filter }) {
   const isSame = filter === filterShown();
-  const shown = picks().filter((box) => isSame && ids.has(box.value));
+  const shown = picks().filter((box) => isSame && ids.includes(box.value));
   for (const box of shown) box.checked = true;
   takeAll(all && isSame && shown.length === picks().length);
   sayPicked();
-  const gone = ids.size - shown.length;
+  const gone = ids.length - shown.length;
   if (gone) toast(words.unpicked.replace("%s", gone), { stays: true });
+}
+
+// A swap takes no pick away from a letter that is still shown.
+let kept = null;
+document.addEventListener("htmx:beforeSwap", () => {
+  kept = chosen();
+});
+
+function restore() {
+  if (kept) choose(kept);
+  kept = null;
 }
 
 addEventListener("pageshow", sayPicked);

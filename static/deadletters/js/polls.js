@@ -17,8 +17,13 @@ export const isPoll = (element) => element?.hasAttribute?.("data-poll") ?? false
 const holds = (region, element) => element !== null && region.contains(element);
 const CONTROLS = "input:not([type=hidden], [type=checkbox], [type=radio]), textarea, select";
 
-function isEdited(field) {
-  if (field.tagName === "SELECT") return [...field.options].some((option) => option.selected !== option.defaultSelected);
+export function isEdited(field) {
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  if (field.tagName === "SELECT") {
+    const options = [...field.options];
+    if (!options.some((option) => option.defaultSelected)) return field.selectedIndex > 0;
+    return options.some((option) => option.selected !== option.defaultSelected);
+  }
   return field.value !== field.defaultValue;
 }
 
