@@ -38,11 +38,10 @@ MAX_BEHIND = 100
 
 @dataclass(frozen=True, kw_only=True)
 class OfSubject:
-    """A page of the letters about a subject, the newest first, and what happened to these letters."""
+    """A page of the letters about a subject, the newest first."""
 
     rows: Sequence[Row]
     next: Cursor | None
-    timeline: Timeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +113,7 @@ def page(kind: str, identity: str, after: Cursor | None, *, known: int = 0) -> O
     if len(found) <= LETTERS:
         found = _read(_FOUND, wanted)
     rows = [_row(letter) for letter in found[:LETTERS]]
-    return OfSubject(
-        rows=rows,
-        next=place_of(rows[-1]) if len(found) > LETTERS else None,
-        timeline=_timeline([row.letter for row in rows]),
-    )
+    return OfSubject(rows=rows, next=place_of(rows[-1]) if len(found) > LETTERS else None)
 
 
 def _read(letters: str, wanted: Mapping[str, Any]) -> Sequence[Any]:
@@ -192,9 +187,9 @@ UNION ALL
 """
 
 
-def _timeline(letters: Sequence[DeadLetter]) -> Timeline:
+def timeline(rows: Sequence[Row]) -> Timeline:
     """Return deaths, recoveries, notes and decisions of letters, the newest first, each with its letter."""
-    types = {letter.pk: letter.message_type for letter in letters}
+    types = {row.letter.pk: row.letter.message_type for row in rows}
     found = _rows(_TIMELINE, {"letters": list(types), "limit": EVENTS + 1})
     events = [_event(types, *fields) for fields in found]
     events.sort(key=lambda event: (event.at, event.kind), reverse=True)

@@ -1,7 +1,7 @@
 """Reads of the audit: pages of operator actions with what they were done to."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -69,7 +69,10 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page of the audit. `total` is at most COUNT_CAP + 1; `cut_short`: only the newest were looked through."""
+    """A page of the audit, its rows without what the actions were done to.
+
+    `total` is at most COUNT_CAP + 1; `cut_short`: only the newest were looked through.
+    """
 
     rows: Sequence[Row]
     total: int
@@ -83,7 +86,7 @@ def page(filters: ActionFilter, *, now: datetime) -> Page:
     found = _newest(matching, filters.after, filters.size + 1)
     shown = found[: filters.size]
     return Page(
-        rows=_with_targets(shown),
+        rows=[_row(action) for action in shown],
         total=matching.values("pk")[: COUNT_CAP + 1].count(),
         next=_place(shown[-1]) if len(found) > filters.size else None,
         cut_short=is_cut_short(filters, now),
@@ -92,7 +95,8 @@ def page(filters: ActionFilter, *, now: datetime) -> Page:
 
 def newest(actions: QuerySet[OperatorAction], limit: int) -> Sequence[Row]:
     """Return the newest of some actions, with what they were done to."""
-    return _with_targets(_newest(actions, None, limit))
+    rows = [_row(action) for action in _newest(actions, None, limit)]
+    return with_targets(rows, targets([row.action for row in rows]))
 
 
 def chunks(filters: ActionFilter, limit: int, *, now: datetime) -> Iterator[Sequence[Row]]:
@@ -204,22 +208,29 @@ def _parsed(text: str | None) -> Any:
     return json.loads(text)
 
 
-def _with_targets(actions: Sequence[OperatorAction]) -> Sequence[Row]:
-    """Return the actions with what they were done to, found by one statement."""
+Targets = Mapping[UUID | None, Any]
+
+
+def targets(actions: Sequence[OperatorAction]) -> Targets:
+    """Return what actions were done to, by its id, found by one statement; what is gone is missing."""
     found = gather(
         letters=Part(rows=_by_id(DeadLetter, actions, "dead_letter_id"), only=("dead_letter_id", "message_type")),
         groups=Part(rows=_by_id(FailureGroup, actions, "group_id")),
         runs=Part(rows=_by_id(RecoveryRun, actions, "run_id"), without=("scope",)),
     )
-    known = {one.pk: one for part in found.values() for one in part}
+    return {one.pk: one for part in found.values() for one in part}
+
+
+def with_targets(rows: Sequence[Row], known: Targets) -> Sequence[Row]:
+    """Return the rows with what the actions were done to, as far as it is known."""
     return [
         replace(
-            _row(action),
-            letter=known.get(action.dead_letter_id),
-            group=known.get(action.group_id),
-            run=known.get(action.run_id),
+            row,
+            letter=known.get(row.action.dead_letter_id),
+            group=known.get(row.action.group_id),
+            run=known.get(row.action.run_id),
         )
-        for action in actions
+        for row in rows
     ]
 
 

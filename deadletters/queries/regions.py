@@ -60,13 +60,20 @@ class Reader:
         """
         if missing := next((each.trouble for each in needs if each.trouble), None):
             return Region(name=name, value=None, trouble=missing)
-        deadline = Deadline(self.seconds, told=self.told)
         try:
-            with connection.execute_wrapper(deadline):
-                found = Region(name=name, value=read())
+            return Region(name=name, value=self.needed(read))
         except DatabaseError as exc:
             _roll_back(_AGAIN)
             return Region(name=name, value=None, trouble=self._logged(name, exc))
+
+    def needed(self, read: Callable[[], T]) -> T:
+        """Return what `read` returns in the time of a region: that without which there is nothing to show.
+
+        Raises TookTooLong, or the database's own error.
+        """
+        deadline = Deadline(self.seconds, told=self.told)
+        with connection.execute_wrapper(deadline):
+            found = read()
         if deadline.told != self.told:
             _roll_back(_AGAIN)  # the next region has its own time
         return found

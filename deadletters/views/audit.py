@@ -37,9 +37,12 @@ def action_list(request: HttpRequest) -> HttpResponse:
     with regions.reading() as read:
         names = None if is_fragment else read("names in the audit", audit.names).value
         region = read("the audit", lambda: audit.page(filters, now=now))
+        rows = region.value.rows if region.value else ()
+        done_to = read("what it was done to", lambda: audit.targets([row.action for row in rows]))
         known = read("names", lambda: filternames.of(filters)).value
     context |= {"filters": filters, "typed": vars(filters), "named": known, "names": names}
-    context |= {"page": region.value, "region": region}
+    context |= {"page": region.value, "region": region, "done_to": done_to}
+    context["rows"] = audit.with_targets(rows, done_to.value or {})
     here = filters.query(after=str(filters.after or ""))
     return push_url(_render(request, template, context), f"{request.path}?{here}" if here else request.path)
 

@@ -47,16 +47,15 @@ class Worked:
     results: Sequence[Result]
 
 
-def context(request: HttpRequest, found: FailureGroup) -> dict[str, Any]:
+def context(request: HttpRequest, found: FailureGroup, read: regions.Reader) -> dict[str, Any]:
     """Return all that the page shows."""
     now = timezone.now()
     span = trends.chosen(request.GET.get("trend", ""), found.last_seen_at, now=now)
-    with regions.reading() as read:
-        numbers = read("group numbers", lambda: groupfacts.numbers(found, span, now=now))
-        sample = read("group sample", lambda: groupfacts.sample(found))
-        newest = read("group letters", lambda: recent.of_group(found.group_id))
-        worked = read("group recoveries", lambda: _worked(found, newest.value))
-        records = read("group records", lambda: groupfacts.records(found))
+    numbers = read("group numbers", lambda: groupfacts.numbers(found, span, now=now))
+    sample = read("group sample", lambda: groupfacts.sample(found))
+    newest = read("group letters", lambda: recent.of_group(found.group_id))
+    worked = read("group recoveries", lambda: _worked(found, newest.value))
+    records = read("group records", lambda: groupfacts.records(found))
     kept = records.value
     by_status = numbers.value.counts.all.by_status if numbers.value else {}
     return {

@@ -81,13 +81,15 @@ def _tallies(filters: GroupFilter) -> Mapping[str, Any]:
 @takes(trend=among(trends.SPANS))
 def group(request: HttpRequest, group_id: UUID) -> HttpResponse:
     """Show one group; the id of one that was merged leads to the one that took its place."""
-    try:
-        found = groups.get(group_id)
-    except NoSuchGroup:
-        return _no_such_group(request)
-    if found.group_id != group_id:
-        return redirect("deadletters:group", found.group_id)
-    return _page(request, found)
+    with regions.reading() as read:
+        try:
+            found = read.needed(lambda: groups.get(group_id))
+        except NoSuchGroup:
+            return _no_such_group(request)
+        if found.group_id != group_id:
+            return redirect("deadletters:group", found.group_id)
+        context = grouppage.context(request, found, read)
+    return _render(request, "group.html", context)
 
 
 @needs(access.VIEW)
@@ -153,7 +155,9 @@ def _refused(request: HttpRequest, answer: triageforms.Answer[FailureGroup]) -> 
 
 
 def _page(request: HttpRequest, found: FailureGroup, *, status: int = 200, **more: Any) -> HttpResponse:
-    return _render(request, "group.html", {**grouppage.context(request, found), **more}, status=status)
+    with regions.reading() as read:
+        context = grouppage.context(request, found, read)
+    return _render(request, "group.html", {**context, **more}, status=status)
 
 
 def _no_such_group(request: HttpRequest) -> HttpResponse:

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from deadletters import triage
 from deadletters.models import Disposition, FailureGroup, GroupState, RecoveryStatus
-from deadletters.queries import grouprows, groups, visits
+from deadletters.queries import grouprows, groups, regions, visits
 from deadletters.views.access import needs
 from deadletters.views.errors import no_such
 from deadletters.views.fragments import wants_fragment
@@ -88,20 +88,28 @@ def _given(name: str, typed: str) -> str:
 @takes()
 def menu(request: HttpRequest, group_id: UUID) -> HttpResponse:
     """Return what can be done to a group in one step, for its row; without htmx as a page of its own."""
-    try:
-        found = groups.get(group_id)
-    except NoSuchGroup:
-        return no_such(request, "deadletters/groups/missing.html", _("There is no such group."))
     in_row = wants_fragment(request)
-    numbers = groups.counts_of(groups.fingerprints_of(found)).all.by_status
+    with regions.reading() as read:
+        try:
+            region = read("group", lambda: groups.get(group_id))
+        except NoSuchGroup:
+            return no_such(request, "deadletters/groups/missing.html", _("There is no such group."))
+        numbers = read("group numbers", lambda: _numbers(region.value), needs=[region])
+    by_status = numbers.value or {}
     context = {
-        "group": found,
-        "opens": numbers.get(RecoveryStatus.PENDING, 0),
-        "helds": numbers.get(RecoveryStatus.HELD, 0),
+        "region": region,
+        "group": region.value,
+        "group_id": group_id,
+        "opens": by_status.get(RecoveryStatus.PENDING, 0),
+        "helds": by_status.get(RecoveryStatus.HELD, 0),
         "now": timezone.now(),
         "in_row": in_row,
     }
     return render(request, f"deadletters/groups/{'_verbs' if in_row else 'menu'}.html", context)
+
+
+def _numbers(found: FailureGroup | None) -> Mapping[int, int]:
+    return groups.counts_of(groups.fingerprints_of(found)).all.by_status if found else {}
 
 
 @needs(access.TRIAGE)

@@ -64,12 +64,14 @@ def subject(request: HttpRequest) -> HttpResponse:
         known = sum((counted.value or {}).values())
         found = read("subject letters", lambda: about.page(kind, identity, after, known=known))
         shown = found.value.rows if found.value else ()
+        told = read("subject timeline", lambda: about.timeline(shown))
         streams = read("subject streams", lambda: about.streams(shown))
     numbers = counted.value or {}
     context = {
         "subject": {"type": kind, "id": identity},
         "counted": counted,
         "found": found,
+        "told": told,
         "streams": streams,
         "after": after,
         "filters": filters,
