@@ -20,6 +20,7 @@ from deadletters.words.sparkbars import SparkBars, sparkbars
 register = template.Library()
 
 _DATA = re.compile(r"(<(?:address|email|id|items|number|path|time|url|value)>)")
+_LAYER = '<path class="series-{}" d="{}"/>'
 MAX_BUILD = 40
 """Characters of a build in a chip."""
 
@@ -89,6 +90,20 @@ def again_bars(row: Row, now: datetime) -> SparkBars:
     """Draw when a group's open letters died again after a recovery, in the last hours."""
     this_hour = now.replace(minute=0, second=0, microsecond=0)
     return sparkbars([{"": n} for n in row.again_hours], width=96, height=10, ends_at=this_hour)
+
+
+@register.simple_tag
+def drawn(bars: SparkBars, of: str = "") -> SafeString:
+    """Render a small chart; `of`: what it counts, where that is not all deaths."""
+    return format_html(
+        '<svg class="sparkbars{of_again}" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img"'
+        ' aria-label="{said}"><title>{said}</title><path class="ground" d="M0 {height}H{width}"/>{layers}</svg>',
+        of_again=" of-again" if of else "",
+        width=bars.width,
+        height=bars.height,
+        said=f"{of}: {bars.summary}" if of else bars.summary,
+        layers=format_html_join("", _LAYER, ((layer.index, layer.path) for layer in bars.layers)),
+    )
 
 
 @register.filter

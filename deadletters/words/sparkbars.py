@@ -38,8 +38,9 @@ def sparkbars(hours: Sequence[Mapping[str, int]], *, width: int, height: int, en
     """Draw counts by build, one for each hour, the last of which begins at `ends_at`."""
     totals = [sum(max(number, 0) for number in counts.values()) for counts in hours]
     names = _names(hours)
-    folded = [_folded(counts, names) for counts in hours]
-    layers = _layers(folded, names, width=width, height=height, peak=max(totals, default=0))
+    folded = {place: _folded(counts, names) for place, counts in enumerate(hours) if counts}
+    bar = width / max(len(hours), 1)
+    layers = _layers(folded, names, bar=bar, height=height, peak=max(totals, default=0))
     said = summary_of(totals, Axis(start=ends_at - (len(hours) - 1) * HOUR, step=HOUR, steps=len(hours)))
     builds = ", ".join(f"{layer.build} {layer.count:,}" for layer in layers)
     summary = f"{said}; on {builds}" if len(layers) > 1 else said
@@ -65,19 +66,19 @@ def _folded(counts: Mapping[str, int], names: Sequence[str]) -> Counter[str]:
 
 
 def _layers(
-    hours: Sequence[Counter[str]], names: Sequence[str], *, width: int, height: int, peak: int
+    hours: Mapping[int, Counter[str]], names: Sequence[str], *, bar: float, height: int, peak: int
 ) -> Sequence[Layer]:
-    bar = width / max(len(hours), 1)
-    bases = [float(height)] * len(hours)
+    bases = dict.fromkeys(hours, float(height))
     layers = []
     for index, name in enumerate(names):
         path = []
-        for place, counts in enumerate(hours):
+        for place, counts in hours.items():
             if number := counts[name]:
                 size = max(number / peak * height, 1.5)
                 bases[place] -= size
                 path.append(
                     f"M{place * bar:.1f} {max(bases[place], 0):.1f}h{bar - GAP:.1f}v{size:.1f}h-{bar - GAP:.1f}z"
                 )
-        layers.append(Layer(build=name, index=index, count=sum(each[name] for each in hours), path="".join(path)))
+        count = sum(counts[name] for counts in hours.values())
+        layers.append(Layer(build=name, index=index, count=count, path="".join(path)))
     return layers
