@@ -213,6 +213,8 @@ Targets = Mapping[UUID | None, Any]
 
 def targets(actions: Sequence[OperatorAction]) -> Targets:
     """Return what actions were done to, by its id, found by one statement; what is gone is missing."""
+    if not actions:
+        return {}
     found = gather(
         letters=Part(rows=_by_id(DeadLetter, actions, "dead_letter_id"), only=("dead_letter_id", "message_type")),
         groups=Part(rows=_by_id(FailureGroup, actions, "group_id")),

@@ -1,6 +1,6 @@
 """The gate before each view: signed in, permitted, in time, never cached, and never a page inside a fragment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec
 
@@ -26,27 +26,33 @@ Gated = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 def needs(*permissions: str) -> Callable[[View[P]], Gated[P]]:
     """Let only signed-in users with the permission, or one of them, reach the view, before any data is read.
 
-    The view has its time; see `timing`.
+    Who it is and what the view reads have one time; see `timing`.
     """
 
     def gate(view: View[P]) -> Gated[P]:
         @wraps(view)
         def gated(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            if not request.user.is_authenticated:
-                return _to_sign_in(request)
-            if not any(request.user.has_perm(permission) for permission in permissions):
-                raise PermissionDenied(*permissions)
-            response = in_time(request, partial(view, request, *args, **kwargs))
-            if response.status_code == NOT_THIS_WAY:
-                response = wrong_method(request, allowed=response.headers["Allow"])
-            patch_vary_headers(response, ["HX-Request"])
-            add_never_cache_headers(response)
-            unsent.remember(request, response)
-            return response
+            return in_time(request, lambda: _let_in(request, permissions, partial(view, request, *args, **kwargs)))
 
         return gated
 
     return gate
+
+
+def _let_in(
+    request: HttpRequest, permissions: Sequence[str], answer: Callable[[], HttpResponseBase]
+) -> HttpResponseBase:
+    if not request.user.is_authenticated:
+        return _to_sign_in(request)
+    if not any(request.user.has_perm(permission) for permission in permissions):
+        raise PermissionDenied(*permissions)
+    response = answer()
+    if response.status_code == NOT_THIS_WAY:
+        response = wrong_method(request, allowed=response.headers["Allow"])
+    patch_vary_headers(response, ["HX-Request"])
+    add_never_cache_headers(response)
+    unsent.remember(request, response)
+    return response
 
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:

@@ -57,12 +57,19 @@ def wrong_method(request: HttpRequest, *, allowed: str) -> HttpResponse:
 
 
 def took_too_long(request: HttpRequest, *, is_safe: bool) -> HttpResponse:
-    """Answer 503 to what the database was not ready with in time; what only reads may be asked for again."""
+    """Answer 503 to what the database was not ready with in time; what only reads may be asked for again.
+
+    Its page needs the session no more than that of a failure where that may be what was waited for.
+    """
     if is_safe:
         said = _("It took too long, and was given up. Try again, or narrow it down.")
     else:
         said = _("It took too long, and was given up. Look whether it was done before you try again.")
-    response = _answer(request, 503, "503.html", said, explained=said, is_safe=is_safe)
+    again = request.get_full_path() if is_safe else ""
+    if wants_fragment(request) or hasattr(request, "_cached_user"):  # as Django's middleware keeps who it is
+        response = _answer(request, 503, "503.html", said, explained=said, again=again)
+    else:
+        response = _kept_apart(render(None, "503.html", {"explained": said, "again": again}, status=503))
     response["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return response
 
