@@ -111,66 +111,68 @@ BEGIN
          ORDER BY s.due_at
          LIMIT (p_limit + 1) / 2
            FOR UPDATE SKIP LOCKED) d;
-    UPDATE wh_streams s
-       SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance
-     WHERE s.queue = p_queue AND s.stream_id = ANY (v_streams);
+    IF v_streams IS NOT NULL THEN  -- each statement is planned anew, which takes long for none
+        UPDATE wh_streams s
+           SET lease_token = p_token, lease_expiry = p_now + p_lease, instance_id = p_instance
+         WHERE s.queue = p_queue AND s.stream_id = ANY ((SELECT v_streams)::uuid[]);
 
-    -- The first due rows of each stream, heads before followers; a row that may not run holds those behind it. Of a
-    -- held stream only the row of the letter that holds it. Half of the batch is left to rows without a stream when
-    -- there are any, and a destination on trial gets one row.
-    SELECT array_agg(o.message_id), coalesce(array_agg(o.lane) FILTER (WHERE o.lane = ANY (v_trying)), '{}')
-      INTO v_rows, v_tried FROM (
-        SELECT c.message_id, c.lane FROM (
-            SELECT r.message_id, r.lane, r.rank, row_number() OVER (PARTITION BY r.lane ORDER BY r.rank) AS in_lane
-              FROM unnest(v_streams, v_holders) AS s(stream_id, held_by)
-             CROSS JOIN LATERAL (
-                   SELECT f.message_id, f.lane, row_number() OVER w AS rank, bool_and(f.may_run) OVER w AS due
-                     FROM (SELECT w.{{id}} AS message_id, w.position, {{lane}} AS lane,
-                                  w.scheduled_for <= p_now AND {{lane}} <> ALL (v_blocked)
-                                  AND (w.only_generation IS NULL OR w.only_generation = p_generation) AS may_run
-                             FROM {{work}} w
-                            WHERE s.held_by IS NULL AND w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
-                            ORDER BY w.position
-                            LIMIT p_per_stream) f
-                   WINDOW w AS (ORDER BY f.position)
-                   UNION ALL
-                   SELECT w.{{id}}, {{lane}}, 1,
-                          w.scheduled_for <= p_now AND {{lane}} <> ALL (v_blocked)
-                          AND (w.only_generation IS NULL OR w.only_generation = p_generation)
-                     FROM {{work}} w
-                    WHERE w.dead_letter_id = s.held_by AND w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
-             ) r
-             WHERE r.due
-        ) c
-        WHERE c.in_lane = 1 OR c.lane <> ALL (v_trying)
-        ORDER BY c.rank
-        LIMIT CASE WHEN cardinality(v_lanes) > 0 THEN (p_limit + 1) / 2 ELSE p_limit END
-    ) o;
+        -- The first due rows of each stream, heads before followers; a row that may not run holds those behind it. Of a
+        -- held stream only the row of the letter that holds it. Half of the batch is left to rows without a stream when
+        -- there are any, and a destination on trial gets one row.
+        SELECT array_agg(o.message_id), coalesce(array_agg(o.lane) FILTER (WHERE o.lane = ANY (v_trying)), '{}')
+          INTO v_rows, v_tried FROM (
+            SELECT c.message_id, c.lane FROM (
+                SELECT r.message_id, r.lane, r.rank, row_number() OVER (PARTITION BY r.lane ORDER BY r.rank) AS in_lane
+                  FROM unnest(v_streams, v_holders) AS s(stream_id, held_by)
+                 CROSS JOIN LATERAL (
+                       SELECT f.message_id, f.lane, row_number() OVER w AS rank, bool_and(f.may_run) OVER w AS due
+                         FROM (SELECT w.{{id}} AS message_id, w.position, {{lane}} AS lane,
+                                      w.scheduled_for <= p_now AND {{lane}} <> ALL (v_blocked)
+                                      AND (w.only_generation IS NULL OR w.only_generation = p_generation) AS may_run
+                                 FROM {{work}} w
+                                WHERE s.held_by IS NULL AND w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
+                                ORDER BY w.position
+                                LIMIT p_per_stream) f
+                       WINDOW w AS (ORDER BY f.position)
+                       UNION ALL
+                       SELECT w.{{id}}, {{lane}}, 1,
+                              w.scheduled_for <= p_now AND {{lane}} <> ALL (v_blocked)
+                              AND (w.only_generation IS NULL OR w.only_generation = p_generation)
+                         FROM {{work}} w
+                        WHERE w.dead_letter_id = s.held_by AND w.stream_id = s.stream_id AND w.processed_at IS NULL{{in_queue}}
+                 ) r
+                 WHERE r.due
+            ) c
+            WHERE c.in_lane = 1 OR c.lane <> ALL (v_trying)
+            ORDER BY c.rank
+            LIMIT CASE WHEN cardinality(v_lanes) > 0 THEN (p_limit + 1) / 2 ELSE p_limit END
+        ) o;
 
-    -- Streams of which nothing may run, and empty ones, are let go at once.
-    v_kept := ARRAY(SELECT w.stream_id FROM {{work}} w WHERE w.{{id}} = ANY (v_rows));
-    PERFORM release_streams_{{work}}(p_queue, p_token, ARRAY(SELECT s FROM unnest(v_streams) AS s WHERE s <> ALL (v_kept)));
+        -- Streams of which nothing may run, and empty ones, are let go at once.
+        v_kept := ARRAY(SELECT w.stream_id FROM {{work}} w WHERE w.{{id}} = ANY ((SELECT v_rows)::uuid[]));
+        PERFORM release_streams_{{work}}(p_queue, p_token, ARRAY(SELECT s FROM unnest(v_streams) AS s WHERE s <> ALL (v_kept)));
 
-    IF v_lapsed IS NOT NULL THEN
-        SELECT array_agg(w.{{id}}), array_agg(w.stream_id) INTO v_started, v_explained
+        IF v_lapsed IS NOT NULL THEN
+            SELECT array_agg(w.{{id}}), array_agg(w.stream_id) INTO v_started, v_explained
+              FROM {{work}} w
+             WHERE w.{{id}} = ANY (v_rows) AND (w.stream_id = ANY (v_lapsed)) IS TRUE AND w.started_at IS NOT NULL;
+            v_charged := ARRAY(
+                SELECT w.{{id}} FROM {{work}} w
+                 WHERE w.{{id}} = ANY (v_rows) AND (w.stream_id = ANY (v_lapsed)) IS TRUE
+                   AND (w.started_at IS NOT NULL OR (w.stream_id = ANY (v_explained)) IS NOT TRUE));
+            UPDATE {{work}} w
+               SET attempts = w.attempts + CASE WHEN w.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
+                   suspect = w.started_at IS NULL, started_at = NULL,
+                   failure_reason = CASE WHEN w.started_at IS NULL THEN w.failure_reason ELSE 6 END
+             WHERE w.{{id}} = ANY (v_charged);
+        END IF;
+        RETURN QUERY
+        SELECT w.{{id}}, w.position, w.stream_id, {{type}}, w.attempts, w.delays, w.releases, w.life, w.suspect,
+               coalesce(w.failure_reason, 99), w.max_attempts, w.max_delays, w.dead_letter_id, {{bytes}},
+               coalesce(w.{{id}} = ANY (v_charged), false), coalesce(w.{{id}} = ANY (v_started), false)
           FROM {{work}} w
-         WHERE w.{{id}} = ANY (v_rows) AND (w.stream_id = ANY (v_lapsed)) IS TRUE AND w.started_at IS NOT NULL;
-        v_charged := ARRAY(
-            SELECT w.{{id}} FROM {{work}} w
-             WHERE w.{{id}} = ANY (v_rows) AND (w.stream_id = ANY (v_lapsed)) IS TRUE
-               AND (w.started_at IS NOT NULL OR (w.stream_id = ANY (v_explained)) IS NOT TRUE));
-        UPDATE {{work}} w
-           SET attempts = w.attempts + CASE WHEN w.started_at IS NULL AND NOT w.suspect THEN 1 ELSE 0 END,
-               suspect = w.started_at IS NULL, started_at = NULL,
-               failure_reason = CASE WHEN w.started_at IS NULL THEN w.failure_reason ELSE 6 END
-         WHERE w.{{id}} = ANY (v_charged);
+         WHERE w.{{id}} = ANY ((SELECT v_rows)::uuid[]);
     END IF;
-    RETURN QUERY
-    SELECT w.{{id}}, w.position, w.stream_id, {{type}}, w.attempts, w.delays, w.releases, w.life, w.suspect,
-           coalesce(w.failure_reason, 99), w.max_attempts, w.max_delays, w.dead_letter_id, {{bytes}},
-           coalesce(w.{{id}} = ANY (v_charged), false), coalesce(w.{{id}} = ANY (v_started), false)
-      FROM {{work}} w
-     WHERE w.{{id}} = ANY (v_rows);
 
     -- Rows without a stream: one of each destination on trial, then each lane its share, then whoever has more.
     v_left := p_limit - coalesce(cardinality(v_rows), 0);
@@ -205,7 +207,7 @@ BEGIN
                failure_reason = CASE WHEN w.lease_token IS NOT NULL AND w.started_at IS NOT NULL THEN 6
                                      ELSE w.failure_reason END,
                started_at = NULL
-         WHERE w.{{id}} = ANY (v_free)
+         WHERE w.{{id}} = ANY ((SELECT v_free)::uuid[])
         RETURNING w.{{id}}, w.position, w.stream_id, {{type}}, w.attempts, w.delays, w.releases, w.life, w.suspect,
                   coalesce(w.failure_reason, 99), w.max_attempts, w.max_delays, w.dead_letter_id, {{bytes}},
                   coalesce(w.{{id}} = ANY (v_lapsed), false), coalesce(w.{{id}} = ANY (v_started), false);

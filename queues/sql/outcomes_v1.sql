@@ -19,7 +19,7 @@ BEGIN
     IF cardinality(p_done) > 0 THEN
         WITH done AS (
             DELETE FROM {{work}} w
-             WHERE w.{{id}} = ANY (p_done)
+             WHERE w.{{id}} = ANY ((SELECT p_done)::uuid[])
                AND (p_token IS NULL OR w.lease_token = p_token OR w.stream_id = ANY (p_streams))
             RETURNING CASE WHEN w.dead_letter_id IS NOT NULL AND w.stream_id IS NOT NULL THEN
                       jsonb_build_object('queue', {{queue}}, 'stream_id', w.stream_id, 'held_by', w.dead_letter_id)
@@ -47,7 +47,7 @@ BEGIN
            lease_token = NULL, lease_expiry = NULL, instance_id = NULL, started_at = NULL
       FROM jsonb_to_recordset(p_changes) AS c(message_id uuid, attempts integer, delays integer, releases integer,
            due_in_ms bigint, error text, failure_detail jsonb, failure_reason integer, failed boolean)
-     WHERE w.{{id}} = ANY (v_staying) AND w.{{id}} = c.message_id
+     WHERE w.{{id}} = ANY ((SELECT v_staying)::uuid[]) AND w.{{id}} = c.message_id
        AND (p_token IS NULL OR w.lease_token = p_token OR w.stream_id = ANY (p_streams));
     GET DIAGNOSTICS v_changed = ROW_COUNT;
     RETURN v_done + v_changed;

@@ -39,7 +39,7 @@ _READS = {
     INBOX: """
         SELECT message_id, event_data::text, metadata::text, envelope_raw, received_at AT TIME ZONE 'UTC' AS sent_at,
                error, failure_detail::text, message_type
-          FROM wh_inbox WHERE message_id = ANY (%s)
+          FROM wh_inbox WHERE message_id = ANY ((SELECT %s)::uuid[])
     """,
     OUTBOX: """
         SELECT o.message_id, o.event_data::text, o.metadata::text, o.envelope_raw,
@@ -47,7 +47,7 @@ _READS = {
                NULL::uuid AS event_id, NULL::integer AS version, o.destination, o.scope::text, o.is_event, o.flags,
                clock_timestamp() - greatest(o.created_at, d.opened_at) AS waited
           FROM wh_outbox o LEFT JOIN destination_circuits d ON d.name = o.destination
-         WHERE o.message_id = ANY (%s)
+         WHERE o.message_id = ANY ((SELECT %s)::uuid[])
     """,
     PERSPECTIVES: """
         SELECT w.event_work_id AS message_id, coalesce(e.event_data::text, '') AS event_data,
@@ -55,7 +55,7 @@ _READS = {
                coalesce(e.created_at, w.created_at) AT TIME ZONE 'UTC' AS sent_at, w.error, w.failure_detail::text,
                e.event_type AS message_type, w.event_id, e.version
           FROM wh_perspective_events w LEFT JOIN wh_event_store e ON e.event_id = w.event_id
-         WHERE w.event_work_id = ANY (%s)
+         WHERE w.event_work_id = ANY ((SELECT %s)::uuid[])
     """,
 }
 
