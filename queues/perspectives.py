@@ -65,24 +65,23 @@ def _check(stream: str | UUID, expected_version: int | None) -> None:
         raise InvalidMessage("the expected version must be a whole number from 0")
 
 
-def apply(projection: Projection, message: Message) -> object:
-    """Advance the perspective's cursor and apply the event, in the caller's transaction.
+def apply(projection: Projection, message: Message, at: int) -> object:
+    """Apply an event in the caller's transaction; return the move of the cursor that belongs to it.
 
-    An event that the cursor has passed is not applied again: then APPLIED_ALREADY is returned. One that died and was
-    passed by later events is applied out of order or by a rewind, as the projection says; else bringing it back is
-    refused: it was never applied.
+    at: the version that the perspective is at, 0 = it has applied nothing of the stream. An event that the cursor has
+    passed is not applied again: then APPLIED_ALREADY is returned. One that died and was passed by later events is
+    applied out of order or by a rewind, as the projection says; else bringing it back is refused: it was never applied.
     """
     stream_id, version = message.meta.stream_id, message.meta.version
     assert stream_id is not None
     assert version is not None
-    perspective = projection.perspective
-    if events.advance(perspective, stream_id, event_id=message.id, version=version):
+    if version > at:
         projection.handler.function(message)
-    elif message.meta.dead_letter_id is not None and (at := events.cursor(perspective, stream_id)) > version:
+        return events.Move(stream_id, message.id, at, version)
+    if message.meta.dead_letter_id is not None and at > version:
         _apply_late(projection, message, at)
-    else:
-        return APPLIED_ALREADY
-    return None
+        return None
+    return APPLIED_ALREADY
 
 
 def _apply_late(projection: Projection, message: Message, at: int) -> None:

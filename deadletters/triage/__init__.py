@@ -12,7 +12,7 @@ from deadletters.triage.many import Done, Order, triage_many
 from deadletters.triage.notes import MAX_NOTE, add_note
 from deadletters.triage.pauses import change_pause, check_pause, pause, resume, try_destination
 from deadletters.triage.purges import Purge, purge
-from deadletters.triage.reveals import Revealed, reveal, revealed
+from deadletters.triage.reveals import Revealed, reveal
 
 __all__ = [
     "MAX_NOTE",
@@ -37,7 +37,6 @@ __all__ = [
     "restore",
     "resume",
     "reveal",
-    "revealed",
     "run_now",
     "stop",
     "triage_many",

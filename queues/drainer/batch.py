@@ -68,6 +68,8 @@ class Batch:
     counts: Counter[OutcomeKind] = field(default_factory=Counter)
     _waiting_streams: set[UUID] = field(default_factory=set)
     _bodies: dict[UUID, Body] = field(default_factory=dict)
+    _cursors: dict[UUID, int] = field(default_factory=dict)
+    """Of streams, the versions to which their cursors have moved since the bodies were read."""
     _settled: set[int] = field(default_factory=set)
     """Their positions."""
     _claimed_at: float = field(default_factory=time.monotonic)
@@ -114,6 +116,7 @@ class Batch:
                 return False
             log.warning("group_rerun", queue=self.queue.name, messages=len(taken), error=str(exc)[:200])
             drop_session()
+            self._forget()
             for item in taken:
                 self._run_alone(item)
         return True
@@ -189,8 +192,10 @@ class Batch:
                 recording.write(ran, self.token)
                 _make_callbacks_robust()
         except ClaimLost:
+            self._forget()
             log.warning("claim_lost", queue=self.queue.name, message_id=str(item.row.message_id))
         except Exception as exc:
+            self._forget()
             if broke := _broke_in(exc):
                 self._after_broken_connection(broke)
                 return
@@ -211,7 +216,10 @@ class Batch:
 
     def _certain(self, item: Item) -> Work | Result | None:
         body = self._body(item)
-        return None if body is None else before_run(item.turn, body)
+        if body is None:
+            return None
+        moved_to = self._cursors.get(item.row.stream_id) if item.row.stream_id else None
+        return before_run(item.turn, body if moved_to is None else body._replace(cursor=moved_to))
 
     def _run(self, item: Item, work: Work, run: Callable[[Turn, Work], Result]) -> Result:
         assert item.turn.runner is not None
@@ -224,6 +232,8 @@ class Batch:
         finally:
             self.watch.ends()
         note_duration(item.kind, result.duration_ms or 0)
+        if result.move is not None and result.kind is OutcomeKind.SUCCESS:
+            self._cursors[result.move.stream_id] = result.move.version
         return result
 
     def _body(self, item: Item) -> Body | None:
@@ -233,6 +243,11 @@ class Batch:
             self._bodies = self._read([row.message_id for row in self._portion(item.index)])
             body = self._bodies.get(item.row.message_id)
         return body
+
+    def _forget(self) -> None:
+        """Forget what was read and done since: it was rolled back."""
+        self._bodies.clear()
+        self._cursors.clear()
 
     def _read(self, message_ids: list[UUID]) -> dict[UUID, Body]:
         """Read bodies; if that fails, the first one only. A failure in a group is the group's: it runs again alone."""

@@ -14,6 +14,7 @@ from queues import instances, reactions
 from queues.conf import conf, dead_letter_store
 from queues.drainer.runs import Result
 from queues.store.claims import Claimed, Held
+from queues.store.events import Move, advance
 from queues.store.outcomes import Change, Event, append_log, record
 from queues.words.backoff import backoff
 from queues.words.dead_letters import Death, Settlement
@@ -38,7 +39,7 @@ def write(results: Sequence[Result], token: UUID) -> None:
     _move(dead, queue.source, token)
     done = [result.turn.row.message_id for result in staying if result.kind is OutcomeKind.SUCCESS]
     changes = [_change(result) for result in staying if result.kind is not OutcomeKind.SUCCESS]
-    if not record(held, done=done, changes=changes):
+    if not record(held, done=done, changes=changes) or not _advance(queue, staying):
         raise ClaimLost
     _log(queue.source, results)
     if store is not None:
@@ -51,6 +52,15 @@ def _fenced(queue: Queue, token: UUID, results: Iterable[Result]) -> Held:
     if held.streams and not held.is_held():
         raise ClaimLost
     return held
+
+
+def _advance(queue: Queue, results: Iterable[Result]) -> bool:
+    """Move each cursor over all events that were applied; False = one is not where it was before them."""
+    moves: dict[UUID, Move] = {}
+    for move in (r.move for r in results if r.move is not None and r.kind is OutcomeKind.SUCCESS):
+        first = moves.get(move.stream_id, move)
+        moves[move.stream_id] = move._replace(at=first.at)
+    return queue.perspective is None or advance(queue.perspective, moves.values())
 
 
 def lock_letters(rows: Iterable[Claimed]) -> None:

@@ -88,7 +88,7 @@ def _apply(projection: Projection, turn: Turn, body: Body) -> Work:
         raise EventMissing(body.event_id)
     if body.message_type not in projection.event_types:
         raise Unhandled
-    return partial(perspectives.apply, projection, _message(turn, body))
+    return partial(perspectives.apply, projection, _message(turn, body), body.cursor)
 
 
 def _publish(turn: Turn, body: Body) -> Work:

@@ -17,6 +17,7 @@ from queues.conf import classifiers, conf
 from queues.drainer.savepoints import Savepoint, TransactionLeftOpen
 from queues.drainer.turns import Turn, Work
 from queues.store.claims import Claimed
+from queues.store.events import Move
 from queues.store.outcomes import Event, append_log
 from queues.words.errors import NotReady, QueuesError
 from queues.words.failures import Failure, attribution
@@ -56,8 +57,8 @@ class TransactionControl(QueuesError):
 class Result:
     """What came of one turn. `attempts` counts this run if there was one.
 
-    `was_applied`: its effect was there already, so that it did nothing. `used_savepoint`: it used the database that it
-    shares.
+    `was_applied`: its effect was there already, so that it did nothing. `move`: of the cursor, which is recorded
+    with it. `used_savepoint`: it used the database that it shares.
     """
 
     turn: Turn
@@ -72,6 +73,7 @@ class Result:
     duration_ms: int | None = None
     changed_session: bool = False
     was_applied: bool = False
+    move: Move | None = None
     used_savepoint: bool = False
 
     @property
@@ -83,15 +85,18 @@ class Result:
 class Session:
     """What a run did to the session that it shares. `is_changed`: it set something that others must not see.
 
-    `was_applied`: it found its effect there already. `used_savepoint`: it needed one.
+    `was_applied`: it found its effect there already. `move`: of the cursor. `used_savepoint`: it needed one.
     """
 
     is_changed: bool = False
     was_applied: bool = False
+    move: Move | None = None
     used_savepoint: bool = False
 
     def do(self, work: Work) -> None:
-        self.was_applied = work() is APPLIED_ALREADY
+        came_of_it = work()
+        self.was_applied = came_of_it is APPLIED_ALREADY
+        self.move = came_of_it if isinstance(came_of_it, Move) else None
 
     def watch(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Note statements that set something."""
@@ -138,6 +143,7 @@ def _run(turn: Turn, work: Work, call: Callable[[Work, Session], None]) -> Resul
         duration_ms=spent,
         changed_session=session.is_changed,
         was_applied=session.was_applied,
+        move=session.move,
         used_savepoint=session.used_savepoint,
         **outcome,
     )

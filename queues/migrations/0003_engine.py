@@ -76,7 +76,9 @@ class Migration(migrations.Migration):
         ),
         run(
             'events_v1',
+            names=WORK_TABLES['wh_perspective_events'],
             reverse="""
+                DROP FUNCTION move_cursors(text, uuid[], uuid[], integer[], integer[]);
                 DROP FUNCTION append_event(uuid, uuid, text, jsonb, jsonb, bytea, integer, integer);
                 DROP TRIGGER wh_event_store_feed ON wh_event_store;
                 DROP FUNCTION wh_event_store_feed();

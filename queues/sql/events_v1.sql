@@ -56,3 +56,32 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
+
+-- Moves a perspective's cursors on, each from the version where its events were applied to that of the last of them.
+--
+-- p_streams, p_events, p_at, p_versions: of each stream its last event, and the two versions; 0 = it may have no cursor
+-- yet. Returns how many were moved: fewer than were given = one is elsewhere, and the caller rolls all of it back.
+-- Locks the cursors. How it is planned: as the functions on the way of every message are.
+CREATE FUNCTION move_cursors(
+    p_perspective text, p_streams uuid[], p_events uuid[], p_at integer[], p_versions integer[]
+) RETURNS integer LANGUAGE plpgsql{{planned}} AS $$
+DECLARE
+    v_moved integer;
+BEGIN
+    WITH moves AS (
+        SELECT * FROM unnest(p_streams, p_events, p_at, p_versions) AS m(stream_id, event_id, at, version)
+    ), moved AS (
+        UPDATE wh_perspective_cursors c
+           SET last_event_id = m.event_id, version = m.version, processed_at = clock_timestamp()
+          FROM moves m
+         WHERE c.stream_id = m.stream_id AND c.perspective_name = p_perspective AND c.version = m.at
+        RETURNING 1
+    ), made AS (
+        INSERT INTO wh_perspective_cursors (stream_id, perspective_name, last_event_id, version, processed_at)
+        SELECT m.stream_id, p_perspective, m.event_id, m.version, clock_timestamp() FROM moves m WHERE m.at = 0
+        ON CONFLICT (stream_id, perspective_name) DO NOTHING
+        RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM moved) + (SELECT count(*) FROM made) INTO v_moved;
+    RETURN v_moved;
+END $$;

@@ -1,12 +1,14 @@
 """Events appended, subscriptions, and cursors of perspectives."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
+from queues.store.arrays import uuids
 from queues.store.messages import Row
 
 
@@ -22,31 +24,27 @@ def append(row: Row, expected_version: int | None) -> tuple[str, int]:
         return result, version
 
 
-_ADVANCE = """
-INSERT INTO wh_perspective_cursors AS c (stream_id, perspective_name, last_event_id, version, processed_at)
-VALUES (%s, %s, %s, %s, clock_timestamp())
-ON CONFLICT (stream_id, perspective_name) DO UPDATE
-   SET last_event_id = excluded.last_event_id, version = excluded.version, processed_at = excluded.processed_at
- WHERE c.version < excluded.version
-"""
+class Move(NamedTuple):
+    """A perspective's cursor, from a version to that of an event; a tuple, since each event makes one."""
+
+    stream_id: UUID
+    event_id: UUID
+    at: int
+    version: int
 
 
-def advance(perspective: str, stream_id: UUID, *, event_id: UUID, version: int) -> bool:
-    """Move the cursor on to an event, and lock it; False = it is there already, or beyond."""
+def advance(perspective: str, moves: Collection[Move]) -> bool:
+    """Move the cursors of different streams; False = one of them is not where it was when its events were applied.
+
+    Locks the cursors.
+    """
+    if not moves:
+        return True
+    streams, event_ids = uuids(move.stream_id for move in moves), uuids(move.event_id for move in moves)
+    versions = [move.at for move in moves], [move.version for move in moves]
     with connection.cursor() as cursor:
-        cursor.execute(_ADVANCE, [stream_id, perspective, event_id, version])
-        return bool(cursor.rowcount)
-
-
-def cursor(perspective: str, stream_id: UUID) -> int:
-    """Return the version that the perspective is at; 0 = it has applied nothing of the stream."""
-    with connection.cursor() as statement:
-        statement.execute(
-            "SELECT version FROM wh_perspective_cursors WHERE stream_id = %s AND perspective_name = %s",
-            [stream_id, perspective],
-        )
-        row = statement.fetchone()
-        return row[0] if row else 0
+        cursor.execute("SELECT move_cursors(%s, %s, %s, %s, %s)", [perspective, streams, event_ids, *versions])
+        return int(cursor.fetchone()[0]) == len(moves)
 
 
 @dataclass(frozen=True, kw_only=True)

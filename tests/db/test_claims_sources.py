@@ -120,7 +120,8 @@ def test_a_source_that_does_not_exist_is_refused_by_name_and_leaves_no_note_behi
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_lost_claim_in_a_group_leaves_no_effect_of_it_and_the_others_run_again_alone(work, sql, effects):
+def test_one_lost_claim_in_a_group_leaves_no_effect_of_it_and_the_others_run_again_alone(work, configure, sql, effects):
+    configure(GROUP_MS=5_000)  # one group: streams that an earlier one has emptied could be taken over too
     ids = [work.put(n) for n in range(5)]
     taken = []
 
