@@ -60,7 +60,7 @@ TABLE = {
     "save_view": sent_whole(access.VIEW),
     "saved_view": page(),
     "change_view": sent_whole(access.VIEW),
-    "reveal": action(access.REVEAL),
+    "reveal": Entry(permissions=(access.REVEAL,), methods=("get", "post"), kind="action"),
     "letter": page(),
     "live": fragment(),
     "ask_many": form(access.TRIAGE),

@@ -194,10 +194,11 @@ class DeadLetter(models.Model):
                 fields=["stream_id", "-dead_lettered_at"],
                 condition=Q(stream_id__isnull=False),
             ),
-            # The letters of a group; the folder's sample of a new one.
+            # The letters of a group, and which of its oldest are open without a look at them; the folder's sample.
             models.Index(
                 name="wh_dead_letters_by_group",
                 fields=["error_fingerprint", "error_fingerprint_version", "-dead_lettered_at", "-dead_letter_id"],
+                include=["recovery_status"],
                 condition=Q(superseded_by=None),
             ),
             # How many of a group's open letters died again after a recovery.

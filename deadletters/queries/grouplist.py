@@ -8,8 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Func, Q, QuerySet, Subquery, TextField, Value
-from django.db.models.functions import Coalesce
+from django.db.models import Case, DateTimeField, Exists, Func, Q, QuerySet, Subquery, TextField, Value, When
 
 from deadletters.models import FailureGroup, GroupFingerprint
 from deadletters.queries import grouprows, groups
@@ -205,11 +204,15 @@ def _matching(filters: GroupFilter, now: datetime) -> QuerySet[FailureGroup]:
     return matching.filter(conditions)
 
 
-_LOOKED_BACK_TO = Coalesce(
-    Subquery(
-        FailureGroup.objects.order_by("-last_seen_at", "-group_id").values("last_seen_at")[LOOKED_AT - 1 : LOOKED_AT]
+_NEWEST_FIRST = FailureGroup.objects.order_by("-last_seen_at", "-group_id")
+# Where there are no more groups than are looked through, none of them has to be sorted to know it.
+_LOOKED_BACK_TO = Case(
+    When(
+        Exists(FailureGroup.objects.all()[LOOKED_AT:]),
+        then=Subquery(_NEWEST_FIRST.values("last_seen_at")[LOOKED_AT - 1 : LOOKED_AT]),
     ),
-    Value("-infinity"),
+    default=Value("-infinity"),
+    output_field=DateTimeField(),
 )
 
 

@@ -57,7 +57,7 @@ def total(filters: LetterFilter, *, now: datetime, exactly: bool = False) -> Tot
     parts = letters.matching(filters, now)
     if letters.is_looked_through(filters) and not exactly:
         return _looked_at(parts)
-    n = sum(part.count() for part in parts) if exactly else letters.count(filters, letters.COUNT_CAP, now=now)
+    n = sum(part.count() for part in parts) if exactly else letters.count_of(parts)
     sendable = _sendable(parts, filters, n)
     is_capped = not exactly and n > letters.COUNT_CAP
     return Total(n=n, sendable=n if sendable is None else sendable, is_capped=is_capped, is_sure=sendable is not None)
@@ -82,7 +82,7 @@ def _sendable(parts: Sequence[QuerySet[DeadLetter]], filters: LetterFilter, n: i
         return n if STATUSES[filters.status] in SENDABLE else 0
     if n > AMONG:
         return None
-    return sum(part.filter(_SENDABLE).count() for part in parts) if n else 0
+    return letters.count_of([part.filter(_SENDABLE) for part in parts], AMONG) if n else 0
 
 
 _HAS_SOURCE = """

@@ -12,7 +12,7 @@ from deadletters.triage.many import Done, Order, triage_many
 from deadletters.triage.notes import MAX_NOTE, add_note
 from deadletters.triage.pauses import change_pause, check_pause, pause, resume, try_destination
 from deadletters.triage.purges import Purge, purge
-from deadletters.triage.reveals import Revealed, reveal
+from deadletters.triage.reveals import Revealed, reveal, revealed
 
 __all__ = [
     "MAX_NOTE",
@@ -37,6 +37,7 @@ __all__ = [
     "restore",
     "resume",
     "reveal",
+    "revealed",
     "run_now",
     "stop",
     "triage_many",

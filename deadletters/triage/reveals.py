@@ -48,12 +48,17 @@ def reveal(*, dead_letter_id: UUID, user: Any, field: str, reason: str) -> Revea
     by = actor(user, access.REVEAL)
     said = why(reason)
     letter = letters.get(dead_letter_id)
-    named = storable(field)[: MAX_POINTER + len(PAYLOAD)]
-    revealed = _read(letter, named)
+    shown = _read(letter, _named(field))
     audit.record(
-        actor=by, action="reveal", dead_letter_id=letter.dead_letter_id, after={"field": revealed.field}, reason=said
+        actor=by, action="reveal", dead_letter_id=letter.dead_letter_id, after={"field": shown.field}, reason=said
     )
-    return revealed
+    return shown
+
+
+def revealed(*, dead_letter_id: UUID, user: Any, field: str) -> Revealed:
+    """Return what `reveal` has written down just now. Raises PermissionDenied, NoSuchLetter, BadChange."""
+    actor(user, access.REVEAL)
+    return _read(letters.get(dead_letter_id), _named(field))
 
 
 def why(reason: str) -> str:
@@ -62,6 +67,10 @@ def why(reason: str) -> str:
     if not said:
         raise BadChange("reason", "must say why, for those who read the audit")
     return said
+
+
+def _named(field: str) -> str:
+    return storable(field)[: MAX_POINTER + len(PAYLOAD)]
 
 
 def _read(letter: Any, field: str) -> Revealed:

@@ -98,6 +98,7 @@ def menu(request: HttpRequest, group_id: UUID) -> HttpResponse:
     by_status = numbers.value or {}
     context = {
         "region": region,
+        "numbers": numbers,
         "group": region.value,
         "group_id": group_id,
         "opens": by_status.get(RecoveryStatus.PENDING, 0),

@@ -93,12 +93,10 @@ def _context(request: HttpRequest, letter: DeadLetter, *, is_whole: bool = False
     before, now = _older_than(request), timezone.now()
     with regions.reading() as read:
         parts = read("what happened to the letter", lambda: parts_of(letter, before))
-        others = read("the letter's fault", lambda: groups.others_of(letter))
         around = _around(request, letter, parts.value or NOTHING, read, now) if is_whole else {}
     return {
         "letter": letter,
         "region": parts,
-        "others": others.value or 0,
         **_of_parts(letter, parts.value or NOTHING, before),
         **around,
         **_for_person(request, letter),
@@ -134,6 +132,7 @@ def _around(
 ) -> dict[str, Any]:
     subject, filters = next(iter(parts.subjects), None), _list_of(request)
     found = {
+        "others": read("the letter's fault", lambda: groups.others_of(letter)),
         "stream": read("the letter's stream", lambda: streams.around(letter)),
         "similar": read("letters like it", lambda: neighbours.like(letter, subject)),
     }

@@ -1,12 +1,10 @@
 """What may be done to one dead letter."""
 
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
@@ -17,7 +15,7 @@ from deadletters.store.recovery import Sent
 from deadletters.views import triageforms
 from deadletters.views.access import needs
 from deadletters.views.fragments import wants_fragment
-from deadletters.views.letter import FIELDS, NOTES, WHOLE, back_to, form_seen, fragment, inside, no_such_letter, whole
+from deadletters.views.letter import FIELDS, NOTES, WHOLE, back_to, form_seen, fragment, no_such_letter, whole
 from deadletters.views.parameters import reason_of
 from deadletters.words import access
 from deadletters.words.errors import BadChange, BadNote, NoSuchLetter, StaleChange
@@ -126,25 +124,6 @@ def decide(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     except StaleChange:
         return _decided(request, dead_letter_id, 409, _("It has changed meanwhile. Nothing was done."))
     return _decided(request, letter.dead_letter_id, 200, _("Done."))
-
-
-@needs(access.REVEAL)
-@require_POST
-def reveal(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
-    """Show one masked value, once: no address leads to it, and nothing stores it. 422 with what is wrong."""
-    context: dict[str, Any] = {"dead_letter_id": dead_letter_id, "inside": inside(request)}
-    field, reason = request.POST.get("field", ""), request.POST.get("reason", "")
-    try:
-        context["revealed"] = triage.reveal(
-            dead_letter_id=dead_letter_id, user=request.user, field=field, reason=reason
-        )
-    except NoSuchLetter:
-        return no_such_letter(request)
-    except BadChange as exc:
-        context["reveal_error"] = str(exc)
-    template = "_revealed.html" if wants_fragment(request) else "revealed.html"
-    status = 422 if "reveal_error" in context else 200
-    return render(request, f"deadletters/letters/{template}", context, status=status)
 
 
 def _decided(request: HttpRequest, dead_letter_id: UUID, status: int, said: str) -> HttpResponse:

@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url, retarget
 
@@ -43,6 +44,19 @@ FILTERS: Mapping[str, type[LiveFilter]] = {
     "perspectives": PerspectiveFilter,
 }
 STOP_POLLING = 286
+
+SAID: Mapping[Started | Stopped, tuple[int, Any]] = {
+    Started.DUE: (200, gettext_lazy("It is due now.")),
+    Started.WAITING: (200, gettext_lazy("It was due already; drainers are woken.")),
+    Started.IN_FLIGHT: (409, gettext_lazy("It runs at this moment. Nothing was changed.")),
+    Stopped.STOPPED: (200, gettext_lazy("Stopped. It waits until somebody runs it.")),
+    Stopped.REVOKED: (
+        200,
+        gettext_lazy("Stopped. It was claimed: what runs of it now is undone and not counted."),
+    ),
+    Stopped.ALREADY: (409, gettext_lazy("It was stopped already. Nothing was changed.")),
+}
+"""What is answered to what became of a message, and with which status."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,36 +151,14 @@ def message_state(request: HttpRequest, source: str, message_id: UUID) -> HttpRe
 @require_POST
 def run_now(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
     """Make a message due now; 409 with its fresh state when it runs already."""
-
-    def act() -> tuple[int, str]:
-        started = triage.run_now(
-            source=SOURCES[source], message_id=message_id, user=request.user, reason=reason_of(request)
-        )
-        return {
-            Started.DUE: (200, _("It is due now.")),
-            Started.WAITING: (200, _("It was due already; drainers are woken.")),
-            Started.IN_FLIGHT: (409, _("It runs at this moment. Nothing was changed.")),
-        }[started]
-
-    return _acted(request, source, message_id, act)
+    return _acted(request, source, message_id, triage.run_now)
 
 
 @needs(access.TRIAGE)
 @require_POST
 def stop(request: HttpRequest, source: str, message_id: UUID) -> HttpResponse:
     """Park a message until somebody runs it; a run of it is undone when it reports."""
-
-    def act() -> tuple[int, str]:
-        stopped = triage.stop(
-            source=SOURCES[source], message_id=message_id, user=request.user, reason=reason_of(request)
-        )
-        return {
-            Stopped.STOPPED: (200, _("Stopped. It waits until somebody runs it.")),
-            Stopped.REVOKED: (200, _("Stopped. It was claimed: what runs of it now is undone and not counted.")),
-            Stopped.ALREADY: (409, _("It was stopped already. Nothing was changed.")),
-        }[stopped]
-
-    return _acted(request, source, message_id, act)
+    return _acted(request, source, message_id, triage.stop)
 
 
 @needs(access.TRIAGE)
@@ -199,10 +191,11 @@ def _unreasoned(request: HttpRequest, source: str, message_id: UUID, error: str)
     return retarget(_render(request, "_act.html", context, status=422), "#act")
 
 
-def _acted(request: HttpRequest, source: str, message_id: UUID, act: Callable[[], tuple[int, str]]) -> HttpResponse:
-    """Answer an action with the message as it is now; 409 when it is gone."""
+def _acted(request: HttpRequest, source: str, message_id: UUID, act: Callable[..., Started | Stopped]) -> HttpResponse:
+    """Do it, and answer with the message as it is now; 409 when it is gone."""
     try:
-        status, said = act()
+        became = act(source=SOURCES[source], message_id=message_id, user=request.user, reason=reason_of(request))
+        status, said = SAID[became]
     except NoSuchMessage:
         return _gone(request, source, message_id, status=409)
     if wants_fragment(request):

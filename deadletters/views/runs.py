@@ -14,7 +14,7 @@ from django_htmx.http import HttpResponseClientRefresh, push_url
 
 from deadletters.models import FailureGroup, RecoveryRun, RunKind, RunState
 from deadletters.queries import filternames, groups, letters, runs, timeline
-from deadletters.queries.regions import load
+from deadletters.queries.regions import load, reading
 from deadletters.recovery import runs as service
 from deadletters.recovery import schedule
 from deadletters.recovery.preview import Preview, preview
@@ -60,13 +60,12 @@ def run_list(request: HttpRequest) -> HttpResponse:
     except BadFilter as exc:
         wrong = {"filters": RunFilter(), "typed": request.GET.dict(), "error": str(exc)}
         return _render(request, template, context | wrong, status=400)
-    context |= {
-        "filters": filters,
-        "typed": vars(filters),
-        "page": runs.page(filters),
-        "named": filternames.of(filters),
-    }
-    context["schedule"] = schedule.state()
+    with reading() as read:
+        region = read("runs", lambda: runs.page(filters))
+        suspended = read("schedule", schedule.state)
+        known = read("names", lambda: filternames.of(filters))
+    context |= {"filters": filters, "typed": vars(filters), "region": region, "page": region.value}
+    context |= {"named": known.value, "suspended": suspended, "schedule": suspended.value}
     if _is_poll(request, "results"):
         return _render(request, template, context)
     here = filters.query(after=str(filters.after or ""))

@@ -96,3 +96,27 @@ def test_letters_by_destination_lead_to_exactly_theirs(open_page, script):
     page.get_by_role("link", name="crm", exact=True).click()
     expect(page.locator("[data-row]")).to_have_count(1)
     expect(page.locator("[data-row]")).to_contain_text("crm.SyncContact")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_title_of_usual_length_is_not_cut_and_a_longer_one_is_whole_where_the_focus_is(open_page, width):
+    title, longer = (
+        "SSLCertVerificationError [CERTIFICATE_VERIFY_FAILED]",
+        "Refused" + " by the warehouse in the north" * 6,
+    )
+    a_letter(error=longer)
+    a_letter(error=title)
+    counting.fold()
+    FailureGroup.objects.filter(sample_line__startswith="SSL").update(title=title, template="")
+    FailureGroup.objects.filter(sample_line__startswith="Ref").update(title=longer, template="")
+    page = open_page(viewport={"width": width, "height": 900})
+    sign_in(page, "olga", "/groups/")
+    is_cut = "link => link.scrollHeight > link.clientHeight + 1 || link.scrollWidth > link.clientWidth + 1"
+
+    assert page.get_by_role("link", name=title).evaluate(is_cut) is False
+    long_one = page.get_by_role("link", name="Refused by the warehouse")
+    assert long_one.evaluate(is_cut) is True
+    assert long_one.get_attribute("title") == longer
+    page.keyboard.press("j")  # from then on the focus is seen
+    long_one.focus()
+    assert long_one.evaluate(is_cut) is False

@@ -7,6 +7,7 @@ from django.db import connection
 TABLES = (
     *("wh_dead_letters", "dead_letter_payloads", "notes", "failure_groups", "recovery_runs", "recovery_items"),
     *("source_pauses", "wh_streams", "destination_circuits", "wh_inbox", "wh_arrivals", "saved_views"),
+    "kept_forms",
 )
 SUM = "(SELECT md5(coalesce(string_agg(t::text, '' ORDER BY t::text), '')) FROM {0} t)"
 

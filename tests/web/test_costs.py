@@ -1,6 +1,7 @@
 """What a page costs whatever the data: few statements, and few bytes for fifty rows."""
 
 import gzip
+from urllib.parse import urlencode
 
 import pytest
 from django.core.management import call_command
@@ -8,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from deadletters.models import FailureGroup
+from deadletters.models import DeadLetter, DeadLetterSubject, FailureGroup, GroupFingerprint
 from tests.access_table import TABLE
 from tests.addresses import address
 from tests.factories import a_user
@@ -52,3 +53,29 @@ def test_a_letter_and_a_group_of_any_fault_take_few_statements(reader):
 
     assert len(costs) == 30
     assert {here: cost for here, cost in costs.items() if cost[0] > MOST_QUERIES} == {}
+
+
+def test_a_list_takes_few_statements_by_any_filter(reader):
+    group, *others = FailureGroup.objects.order_by("-letters")[:5]
+    GroupFingerprint.objects.filter(group__in=others).update(group=group)
+    letter = DeadLetter.objects.exclude(owner=None).exclude(stream_id=None)[0]
+    subject = DeadLetterSubject.objects.all()[0]
+    filters = [
+        {"group": str(group.pk)},
+        {"group": str(group.pk), "status": "open"},
+        {"subject": f"{subject.type}:{subject.id}"},
+        {"stream": str(letter.stream_id)},
+        {"owner": letter.owner},
+        {"owner": "-"},
+        {"type": letter.message_type, "since": "30d"},
+        {"reason": "max_attempts_exceeded", "q": "a"},
+        {"fingerprint": letter.error_fingerprint},
+        {"again": "yes"},
+        {"generation": letter.generation},
+        {"source": "other"},
+    ]
+
+    costs = {str(each): cost(reader, f"{reverse('deadletters:letters')}?{urlencode(each)}") for each in filters}
+
+    assert {each: cost for each, cost in costs.items() if cost[0] > MOST_QUERIES} == {}
+    assert {each: cost for each, cost in costs.items() if cost[1] > MOST_BYTES} == {}

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.urls import reverse
 
 from deadletters import triage
-from deadletters.models import DeadLetter, OperatorAction
+from deadletters.models import DeadLetter, KeptForm, OperatorAction
 from deadletters.words.errors import BadChange
 from tests.factories import a_letter, a_user
 from tests.web.conftest import HTMX
@@ -50,7 +50,7 @@ def address(letter):
 )
 @pytest.mark.parametrize("headers", [{}, HTMX])
 def test_one_value_is_shown_whole_and_written_down_without_it(lead, letter, field, value, headers):
-    response = lead.post(address(letter), {"field": field, "reason": "the bank asks"}, headers=headers)
+    response = lead.post(address(letter), {"field": field, "reason": "the bank asks"}, headers=headers, follow=True)
 
     assert response.status_code == 200
     shown = response.content.decode()
@@ -63,6 +63,23 @@ def test_one_value_is_shown_whole_and_written_down_without_it(lead, letter, fiel
     assert ("</html>" in shown) == (not headers)
 
 
+def test_the_address_of_a_value_shows_it_once_and_to_its_person_only(lead, signed_in, letter):
+    sent = {"field": "payload:/a~1b~0c/0/password", "reason": "the bank asks"}
+    here = lead.post(address(letter), sent).headers["Location"]
+    assert "password" not in here
+
+    for browser in (signed_in(a_user("vera", "Leads")), lead):
+        seen = browser.get(here)
+        assert ("hunter2" in seen.content.decode()) == (browser is lead)
+    again = lead.get(here)
+    assert again.status_code == 404
+    assert "It was shown once" in again.content.decode()
+    assert "hunter2" not in again.content.decode()
+    assert OperatorAction.objects.count() == 1
+    assert not KeptForm.objects.exists()
+    assert lead.get(address(letter)).headers["Location"] == reverse("deadletters:letter", args=[letter.pk])
+
+
 def test_the_page_offers_what_is_masked_and_stays_masked_after_a_reveal(lead, letter):
     page = reverse("deadletters:letter", args=[letter.pk])
     offered = lead.get(page).content.decode()
@@ -71,7 +88,7 @@ def test_the_page_offers_what_is_masked_and_stays_masked_after_a_reveal(lead, le
         assert f'value="payload:{place}"' in offered
     assert 'value="header:/Authorization"' in offered
     assert 'value="payload:/order"' not in offered
-    lead.post(address(letter), {"field": "payload:/a~1b~0c/0/password", "reason": "x"})
+    lead.post(address(letter), {"field": "payload:/a~1b~0c/0/password", "reason": "x"}, follow=True)
     assert "hunter2" not in lead.get(page).content.decode()
 
 
@@ -135,7 +152,8 @@ def test_a_hostile_value_is_characters(lead):
 
     for field in ("payload:/password", "payload:/secret", "bytes"):
         for headers in ({}, HTMX):
-            shown = lead.post(address(letter), {"field": field, "reason": "<i>x</i>"}, headers=headers).content.decode()
+            sent = {"field": field, "reason": "<i>x</i>"}
+            shown = lead.post(address(letter), sent, headers=headers, follow=True).content.decode()
             assert "<script>alert" not in shown
             assert "<u>" not in shown
             assert "\x1b" not in shown
@@ -145,7 +163,7 @@ def test_the_exact_bytes_are_dumped_where_they_are_kept(lead):
     letter = a_letter()
     DeadLetter.objects.update(envelope_raw=b'\x00\xff{"n":1}' + b"x" * 5_000)
 
-    shown = lead.post(address(letter), {"field": "bytes", "reason": "x"}).content.decode()
+    shown = lead.post(address(letter), {"field": "bytes", "reason": "x"}, follow=True).content.decode()
     assert "00000000  00 ff 7b 22 6e 22 3a 31 7d" in shown
     assert "00000ff0" in shown
     assert "00001000" not in shown

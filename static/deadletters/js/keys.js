@@ -2,6 +2,7 @@
 // somebody types. The help lists what works on the page as it is.
 
 import { picked, pickNone } from "./picks.js";
+import { isPoll } from "./polls.js";
 import { currentRow, move, rows } from "./rows.js";
 
 const help = document.getElementById("keys");
@@ -103,14 +104,61 @@ function leave() {
   }
 }
 
+function focusNext(from) {
+  const all = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")];
+  const next = all.slice(all.indexOf(from) + 1).find((element) => element.tabIndex >= 0 && !element.disabled && element.checkVisibility());
+  next?.focus();
+}
+
+// Keys that were pressed before they could be done, as if they were pressed now; says whether more may follow.
+function press(key) {
+  const at = document.activeElement;
+  if (key === "Enter") {
+    if (at.matches("input, select")) at.form?.requestSubmit();
+    else if (at !== document.body) at.click();
+    return false; // the next page, or rows, are others
+  }
+  if (key === "Tab") focusNext(at);
+  else if (key !== "Escape" && at.matches(TYPING)) document.execCommand("insertText", false, key);
+  else KEYS[key]?.act?.();
+  return true;
+}
+
+// While rows are being replaced a key waits for the new ones: it would be done to another row than is meant.
+const HELD = /^(.|Enter|Tab|Escape)$/u;
+const HELD_MS = 5000;
+const asking = new Set();
+let held = [];
+
+const replacesRows = ({ target }) => target?.closest("[data-row]") || target?.querySelector("[data-row]") || target?.id === "results";
+
+document.addEventListener("htmx:beforeSend", ({ detail }) => {
+  if (!isPoll(detail.elt) && replacesRows(detail)) asking.add(detail.xhr);
+});
+document.addEventListener("htmx:afterRequest", ({ detail }) => {
+  if (asking.has(detail.xhr)) setTimeout(() => answered(detail.xhr)); // a key that is pressed before that waits, too
+});
+
+function answered(xhr) {
+  asking.delete(xhr);
+  if (asking.size) return;
+  const keys = held.filter(({ at }) => Date.now() - at < HELD_MS).map(({ key }) => key);
+  held = [];
+  keys.every(press);
+}
+
+document.addEventListener("keys-kept", (event) => event.detail.every(press));
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return;
   if (event.target.closest("dialog")) return;
   if (event.key !== "Escape" && event.target.closest(TYPING)) return;
   const { act } = KEYS[event.key] ?? {};
-  if (!act) return;
+  const waits = asking.size > 0 && (held.length > 0 ? HELD.test(event.key) : act && event.key !== "Escape");
+  if (!act && !waits) return;
   event.preventDefault();
-  act();
+  if (waits) held.push({ key: event.key, at: Date.now() });
+  else act();
 });
 
 const asked = /^#key-([arnh])$/.exec(location.hash);
