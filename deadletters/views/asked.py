@@ -44,4 +44,7 @@ def not_found(exc: NoSuchForm | NotYourForm) -> str:
     if isinstance(exc, NotYourForm):
         return _("Somebody else was asked this, and only they can answer it.")
     kept = {"hours": keptforms.KEPT_HOURS, "forms": keptforms.MAX_KEPT}
-    return _("It was sent, or is not kept any more: the last %(forms)s of a person are, for %(hours)s hours.") % kept
+    return (
+        _("What stood here was sent, or is not kept any more: a person's last %(forms)s are, for %(hours)s hours.")
+        % kept
+    )

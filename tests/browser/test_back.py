@@ -62,6 +62,6 @@ def test_back_from_an_edit_shows_what_was_typed_and_its_difference_and_sends_not
     done = OperatorAction.objects.count()
 
     page.go_back()
-    expect(page.locator(".notice")).to_contain_text("It was sent, or is not kept any more")
+    expect(page.locator(".notice")).to_contain_text("was sent, or is not kept any more")
     expect(page.locator("textarea[name=text]")).to_have_value('{\n  "city": "Ulm"\n}')
     assert OperatorAction.objects.count() == done == 1

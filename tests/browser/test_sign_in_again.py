@@ -43,6 +43,7 @@ def test_owner_and_reason_of_the_triage_are_in_the_form_again(open_page):
     sign_in_again(page)
     expect(page.locator(".unsent")).to_contain_text(NOTHING_DONE)
     expect(page.locator(".unsent")).to_contain_text("What you typed is in the form again")
+    expect(page.locator(".unsent textarea").first).to_be_hidden()
     expect(page.locator("#triage [name=owner]")).to_have_value("night shift")
     expect(page.locator("#triage [name=reason]")).to_have_value(TYPED)
     assert not OperatorAction.objects.exists()

@@ -102,7 +102,7 @@ def test_what_was_picked_is_sent_again_by_a_button_that_says_how_many(page, here
 
     form = {"scope": "picked", "letter": picked, "filter": "", **verb, "csrfmiddlewaretoken": "old"}
     content = sign_in(page, page.post(here, form, headers={"Referer": "http://testserver/letters/"}))
-    button = re.search(rf'<form method="post" action="{here}">(.*?)</form>', content)[1]
+    button = re.search(rf'<form class="go-on" method="post" action="{here}">(.*?)</form>', content)[1]
     again = re.findall(r'name="(\w+)" value="([^"]*)"', button)
     assert f"<button>{said}</button>" in button
     assert sorted(value for name, value in again if name == "letter") == sorted(picked)
