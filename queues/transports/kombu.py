@@ -66,6 +66,7 @@ class Publisher:
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._producer: Any = None
+        self._ways: _Ways | None = None
         self._returned: list[Any] = []
 
     def publish(self, queue: str, message: Outgoing) -> None:
@@ -80,14 +81,14 @@ class Publisher:
 
     def close(self) -> None:
         """Leave the broker without a word: it may be gone."""
-        connection, self._connection, self._producer = self._connection, None, None
+        connection, self._connection, self._producer, self._ways = self._connection, None, None, None
         if connection is not None:
             connection.collect()
 
     def _publish(self, queue: str, message: Outgoing) -> None:
         producer = self._open()
         try:
-            self._refuse_missing(producer, queue)
+            self._refuse_missing(queue)
             self._send(producer, queue, message)
         except DestinationMissing:
             raise
@@ -110,16 +111,18 @@ class Publisher:
                 raise NotReady(f"the broker cannot be reached: {exc}") from exc
             if self._connection.transport.driver_type == "redis":
                 _keep_client(channel)
+            if not self._is_amqp():
+                self._ways = _Ways(channel)
             noted = (lambda *args: self._returned.append(args)) if self._is_amqp() else None
             self._producer = Producer(channel, auto_declare=False, on_return=noted)
         return self._producer
 
-    def _refuse_missing(self, producer: Any, queue: str) -> None:
+    def _refuse_missing(self, queue: str) -> None:
         """Ask a broker that drops what it cannot route; AMQP says it by itself."""
-        if self._is_amqp():
+        if self._ways is None:
             return
         try:
-            is_bound = bool(producer.channel.get_table(queue))
+            is_bound = bool(self._ways.to(queue))
         except KeyError:
             is_bound = False
         if not is_bound:
@@ -151,9 +154,32 @@ class Publisher:
 
 
 def _keep_client(channel: Any) -> None:
-    """Let a channel keep one client of the broker: to make one for each command takes longer than the command."""
+    """Let a channel keep one client of the broker, and that its connection: to get them takes longer than a command.
+
+    A connection that was lost meanwhile is found out when it is used.
+    """
     with channel.conn_or_acquire() as client:
+        client.connection = client.connection_pool.get_connection()
         channel.conn_or_acquire = lambda given=None: nullcontext(given or client)
+
+
+class _Ways:
+    """Where messages go: asked by us, that it is somewhere, and by kombu right after, for which one answer does."""
+
+    def __init__(self, channel: Any) -> None:
+        self._look_up = channel.get_table
+        self._answer: tuple[str, Any] | None = None
+        channel.get_table = self._again
+
+    def to(self, queue: str) -> Any:
+        """Ask the broker for the bindings of a queue's exchange."""
+        self._answer = None
+        self._answer = queue, self._look_up(queue)
+        return self._answer[1]
+
+    def _again(self, queue: str) -> Any:
+        answer, self._answer = self._answer, None
+        return answer[1] if answer is not None and answer[0] == queue else self._look_up(queue)
 
 
 def _refuse_unfit(queue: str, headers: dict[str, str]) -> None:

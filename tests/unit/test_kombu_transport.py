@@ -5,7 +5,9 @@ from uuid import UUID
 
 import pytest
 from amqp.exceptions import AccessRefused, MessageNacked, PreconditionFailed
+from kombu import Exchange, Queue
 from kombu.connection import Connection
+from kombu.transport.virtual.base import Channel
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 from queues.transports import kombu, wire
@@ -125,3 +127,23 @@ class Asked:
 
     def publish(self, queue, message):
         self.asked.append(queue)
+
+
+def test_where_a_message_goes_is_asked_once_for_each_and_anew_for_the_next(monkeypatch):
+    look_up, asked = Channel.get_table, []
+    monkeypatch.setattr(Channel, "get_table", lambda channel, queue: asked.append(queue) or look_up(channel, queue))
+    transport = kombu.KombuTransport(url="memory://")
+    with Connection("memory://") as broker:
+        queue = Queue("orders", Exchange("orders"), routing_key="orders")(broker.channel())
+        queue.declare()
+        asked.clear()
+        for _ in range(2):
+            transport.publish(outgoing())
+
+        assert asked == ["orders", "orders"]
+        assert [queue.get() is not None for _ in range(3)] == [True, True, False]
+
+        queue.delete()
+        queue.exchange.delete()
+        with pytest.raises(DestinationMissing):
+            transport.publish(outgoing())
