@@ -284,8 +284,9 @@ def test_older_events_come_as_a_fragment_and_as_a_page(page):
     assert fragment.lstrip().startswith('<section id="timeline"')
     assert "Newest" in fragment
     assert "</html>" in page.get(address(letter), given).content.decode()
-    for odd in ("soon", "2026-01-01", "99999-01-01", ""):
-        assert page.get(address(letter), {"before": odd}).status_code == 200
+    assert page.get(address(letter), {"before": ""}).status_code == 200
+    for odd in ("soon", "2026-01-01", "99999-01-01"):
+        assert page.get(address(letter), {"before": odd}).status_code == 400
 
 
 def test_a_recovery_tells_its_verdict_and_leads_to_its_run(page):
