@@ -42,7 +42,7 @@ def test_the_audit_is_shown_without_the_names_of_what_was_done_to(reader, table)
 
     assert (response.status_code, response.context["region"].trouble) == (200, None)
     content = text_of(response)
-    assert "What it was done to: Took too long." in content
+    assert "What it was done to: took too long." in content
     assert f'href="{address("letter")}"' in content
     assert f'href="{address("group")}"' in content
     assert ">gone<" not in content
