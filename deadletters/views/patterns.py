@@ -50,6 +50,7 @@ def _of_lists(now: datetime) -> dict[str, Any]:
         "suggested": states.SUGGESTED,
         "regions": [Region(name="sources", value=None, trouble=trouble) for trouble in Trouble],
         "notes": states.notes(now),
+        "lost": states.unsent(),
         "timelines": states.timelines(now),
         "long": states.LONG * 3,
     }

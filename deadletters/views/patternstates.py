@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from django.http import QueryDict
+from django.urls import reverse
+
 from deadletters.models import (
     DeadLetter,
     DeadLetterSubject,
@@ -27,6 +30,7 @@ from deadletters.queries.replays import Replayed
 from deadletters.queries.timeline import Event, Timeline
 from deadletters.queries.totals import Total
 from deadletters.views.overview import PARTS
+from deadletters.views.unsent import Field, Unsent
 from deadletters.words.charts import Bucket, Mark
 from deadletters.words.filters.suggesting import Suggestion
 from queues.models import PauseKind, SourcePause
@@ -290,6 +294,16 @@ SUGGESTED: Mapping[str, Sequence[Suggestion]] = {
 
 def notes(now: datetime) -> Sequence[Note]:
     return [Note(author="marta", text=text, written_at=now) for text in ("The acquirer is down.", LONG)]
+
+
+def unsent() -> Unsent:
+    """Return a form that was sent without a session: with what was typed into it and the letters that were picked."""
+    typed = Field(name="reason", label="Reason", text="the outage is over")
+    return Unsent(
+        action=reverse("deadletters:ask_many"),
+        fields=(typed,),
+        chosen=QueryDict("scope=picked&verb=hold&letter=1&letter=2"),
+    )
 
 
 def timelines(now: datetime) -> Mapping[str, Timeline]:
