@@ -4,8 +4,8 @@ A limit is told to the database for a transaction only, so that nothing of it ou
 shared (PgBouncer).
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -20,13 +20,12 @@ GRACE = 2
 # What ends a part has to run also when the time is over, and takes none.
 _CONTROL = ("SAVEPOINT", "ROLLBACK", "RELEASE")
 
-# Without JIT: what a page reads runs for milliseconds, and compiling it may take seconds.
-_TELL = """SELECT current_setting('statement_timeout'), current_setting('jit'),
-       set_config('statement_timeout', '{limit}', true), set_config('jit', 'off', true)"""
-_TELL_AGAIN = "SET LOCAL statement_timeout = {limit}"
-# A commit, which checks what is deferred, is no statement to the database; but it may wait for locks.
-_TELL_OF_LOCKS = "SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit}"
-_RESTORE = "SELECT set_config('statement_timeout', '{}', true), set_config('jit', '{}', true)"
+# Without JIT: what a page reads runs for milliseconds, and compiling it may take seconds. A commit, which checks what
+# is deferred, is no statement to the database; but it may wait for locks.
+_TELL = """SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), current_setting('jit'),
+       set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true), set_config('jit', %s, true)"""
+_RESTORE = """SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true),
+       set_config('jit', %s, true)"""
 
 T = TypeVar("T")
 
@@ -49,89 +48,50 @@ def milliseconds(seconds: float) -> int:
 class Deadline:
     """Lets no statement begin once the time is over, and none take more than GRACE times what was left.
 
-    `told`: how many seconds the database lets a statement take; None = it has not been told. Of deadlines within each
-    other the innermost acts, and none is later than the one around it.
+    is_of_each: each statement has the time anew, in whatever transaction it is. `told`: how many seconds the database
+    lets a statement take; None = it has not been told. Of deadlines within each other the innermost acts, and none is
+    later than the one around it.
     """
 
-    def __init__(self, seconds: float, *, told: float | None = None) -> None:
-        self.until = monotonic() + left_of(seconds)
-        self.told = told
-        self._is_telling = False
+    def __init__(self, seconds: float, *, told: float | None = None, is_of_each: bool = False) -> None:
+        self.seconds, self.told, self.is_of_each = left_of(seconds), told, is_of_each
+        self.until = monotonic() + self.seconds
+        self.before: Sequence[str] | None = None
 
     @property
     def left(self) -> float:
         """Return how many seconds are left."""
-        return self.until - monotonic()
-
-    def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        if self is _innermost():
-            if not sql.startswith(_CONTROL):
-                return self.carry_out(lambda: execute(sql, params, many, context))
-            if _forgets(sql):
-                self.told = None
-        return execute(sql, params, many, context)
-
-    def carry_out(self, statement: Callable[[], Any]) -> Any:
-        """Run a statement in what time is left."""
-        left = self.left
-        if left <= 0:
-            raise TookTooLong
-        if not self._is_telling and (self.told is None or left * GRACE < self.told):
-            is_told, self.told, self._is_telling = self.told is not None, left, True
-            try:
-                self.tell(left, again=is_told)
-            finally:
-                self._is_telling = False
-        return statement()
-
-    def tell(self, seconds: float, *, again: bool) -> None:
-        """Tell the database how long a statement may take from now on."""
-        with connection.cursor() as cursor:
-            cursor.execute((_TELL_AGAIN if again else _TELL).format(limit=milliseconds(seconds)))
-
-
-class _PartDeadline(Deadline):
-    """A deadline within somebody's transaction, which has its own limit again afterwards."""
-
-    before: tuple[str, str] | None = None
-
-    def tell(self, seconds: float, *, again: bool) -> None:
-        if again:
-            return super().tell(seconds, again=True)
-        with connection.cursor() as cursor:
-            cursor.execute(_TELL.format(limit=milliseconds(seconds)))
-            self.before = self.before or cursor.fetchone()[:2]
-        return None
-
-    def restore(self) -> None:
-        if self.before is not None:
-            execute(_RESTORE.format(*self.before))
-
-
-class Patience:
-    """Lets each statement take so long, in whatever transaction it is: for what may need more than one."""
-
-    def __init__(self, seconds: float) -> None:
-        self.left = seconds
-        self._is_told = False
+        return self.seconds if self.is_of_each else self.until - monotonic()
 
     def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
         if self is not _innermost():
             return execute(sql, params, many, context)
         if sql.startswith(_CONTROL):
-            self._is_told = self._is_told and not _forgets(sql)
+            self.told = None if _forgets(sql) else self.told
             return execute(sql, params, many, context)
-        with transaction.atomic() if not connection.in_atomic_block else nullcontext():
+        with nullcontext() if connection.in_atomic_block else transaction.atomic():
             self._tell()
             return execute(sql, params, many, context)
 
     def _tell(self) -> None:
-        has_begun = connection.connection.info.transaction_status != TransactionStatus.IDLE
-        if has_begun and self._is_told:
+        """Tell the database how long a statement may take from now on, where it does not know it by its transaction."""
+        left = self.left
+        if left <= 0:
+            raise TookTooLong
+        own = connection.connection
+        has_begun = own.info.transaction_status != TransactionStatus.IDLE
+        if has_begun and self.told is not None and left * GRACE >= self.told:
             return
-        self._is_told = True
+        limit = f"{milliseconds(left)}ms"
         with connection.wrap_database_errors:
-            connection.connection.execute(_TELL_OF_LOCKS.format(limit=milliseconds(self.left)))
+            known = own.execute(_TELL, [limit, limit, "off"]).fetchone()
+        self.told, self.before = left, self.before or known[:3]
+
+    def restore(self) -> None:
+        """Give the transaction the limits again that it had."""
+        if self.before is not None:
+            with connection.cursor() as cursor:
+                cursor.execute(_RESTORE, self.before)
 
 
 def _forgets(sql: str) -> bool:
@@ -139,15 +99,14 @@ def _forgets(sql: str) -> bool:
     return sql.startswith('ROLLBACK TO SAVEPOINT "')
 
 
-def _innermost() -> Deadline | Patience | None:
-    found = (each for each in reversed(connection.execute_wrappers) if isinstance(each, Deadline | Patience))
-    return next(found, None)
+def _innermost() -> Deadline | None:
+    return next((each for each in reversed(connection.execute_wrappers) if isinstance(each, Deadline)), None)
 
 
 def around() -> Deadline | None:
-    """Return the deadline that is in force, if one is."""
+    """Return the deadline of all that is read, if one is in force."""
     found = _innermost()
-    return found if isinstance(found, Deadline) else None
+    return None if found is None or found.is_of_each else found
 
 
 def left_of(seconds: float) -> float:
@@ -156,34 +115,19 @@ def left_of(seconds: float) -> float:
     return seconds if limit is None else min(seconds, limit.left)
 
 
-def limited(seconds: float) -> AbstractContextManager[object]:
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
     """Let what is within take so long, as one transaction or as a part of the one that there is.
 
     Raises TookTooLong, or the database's own error of which `is_over` is true; nothing is written then.
     """
-    return _part(seconds) if connection.in_atomic_block else _whole(seconds)
-
-
-@contextmanager
-def _whole(seconds: float) -> Iterator[None]:
-    with transaction.atomic(), connection.execute_wrapper(Deadline(seconds)):
-        yield
-
-
-@contextmanager
-def _part(seconds: float) -> Iterator[None]:
-    deadline = _PartDeadline(seconds)
+    is_part, deadline = connection.in_atomic_block, Deadline(seconds)
     try:
-        with connection.execute_wrapper(deadline):
+        with _within(deadline):
             yield
-    except DatabaseError:
-        transaction.set_rollback(True)  # as a block without a savepoint does
-        raise
-    except BaseException:
-        if connection.connection.info.transaction_status == TransactionStatus.INTRANS:
+    finally:
+        if is_part and connection.connection.info.transaction_status == TransactionStatus.INTRANS:
             deadline.restore()
-        raise
-    deadline.restore()
 
 
 @contextmanager
@@ -192,19 +136,25 @@ def of_request(seconds: float) -> Iterator[None]:
 
     Raises what `limited` does.
     """
+    with _within(Deadline(seconds)):
+        yield
+
+
+@contextmanager
+def _within(deadline: Deadline) -> Iterator[None]:
     with nullcontext() if connection.in_atomic_block else transaction.atomic():
         try:
-            with connection.execute_wrapper(Deadline(seconds)):
+            with connection.execute_wrapper(deadline):
                 yield
         except DatabaseError:
-            transaction.set_rollback(True)
+            transaction.set_rollback(True)  # as a block without a savepoint does
             raise
 
 
 @contextmanager
 def patient(seconds: float) -> Iterator[None]:
     """Let each statement within take so long; what was committed before one that takes longer stays."""
-    with connection.execute_wrapper(Patience(seconds)):
+    with connection.execute_wrapper(Deadline(seconds, is_of_each=True)):
         yield
 
 
