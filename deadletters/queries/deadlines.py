@@ -126,8 +126,14 @@ def limited(seconds: float) -> Iterator[None]:
         with _within(deadline):
             yield
     finally:
-        if is_part and connection.connection.info.transaction_status == TransactionStatus.INTRANS:
+        if is_part and _goes_on():
             deadline.restore()
+
+
+def _goes_on() -> bool:
+    """Say whether the transaction around may still be read in; of one that is rolled back nothing has to be restored."""
+    status = connection.connection.info.transaction_status
+    return bool(status == TransactionStatus.INTRANS) and not transaction.get_rollback()
 
 
 @contextmanager

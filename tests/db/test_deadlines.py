@@ -1,12 +1,14 @@
 """Deadlines: whatever a request waits for ends with its time, and its limit ends with it."""
 
+from time import monotonic
+
 import psycopg
 import pytest
 from django.db import DatabaseError, connection, transaction
 
 from deadletters.models import Note
 from deadletters.queries import deadlines, regions
-from deadletters.queries.deadlines import in_pieces, is_over, limited, of_request, patient
+from deadletters.queries.deadlines import TookTooLong, in_pieces, is_over, limited, of_request, patient
 from deadletters.queries.regions import Trouble
 from tests.factories import a_letter
 
@@ -27,7 +29,7 @@ def asleep():
 
 
 def settings_of_the_session():
-    return ask("SHOW statement_timeout"), ask("SHOW jit")
+    return ask("SHOW statement_timeout"), ask("SHOW lock_timeout"), ask("SHOW jit")
 
 
 def run(in_transaction, view):
@@ -41,10 +43,13 @@ def run(in_transaction, view):
 @pytest.fixture
 def told():
     """Settings of the session that are not the usual ones."""
-    jit = ask("SHOW jit")
-    ask("SELECT set_config('statement_timeout', '7s', false) || set_config('jit', 'on', false)")
-    yield ("7s", "on")
-    ask(f"SELECT set_config('statement_timeout', '0', false) || set_config('jit', '{jit}', false)")
+    names = ("statement_timeout", "lock_timeout", "jit")
+    usual = [ask(f"SHOW {name}") for name in names]
+    for name, value in zip(names, ("7s", "8s", "on"), strict=True):
+        ask(f"SELECT set_config('{name}', '{value}', false)")
+    yield ("7s", "8s", "on")
+    for name, value in zip(names, usual, strict=True):
+        ask(f"SELECT set_config('{name}', '{value}', false)")
 
 
 @IN_AND_OUT
@@ -94,6 +99,20 @@ def test_many_quick_statements_end_with_the_time(in_transaction):
 
     run(in_transaction, view)
     assert 1 < len(begun) < 400
+
+
+@IN_AND_OUT
+def test_a_time_that_is_over_before_a_statement_begins_is_said_as_such(told, monkeypatch, in_transaction):
+    def view():
+        with limited(20):
+            a_letter()
+            monkeypatch.setattr(deadlines, "monotonic", lambda: monotonic() + 30)
+            ask("SELECT 1")
+
+    with pytest.raises(TookTooLong):
+        run(in_transaction, view)
+    assert ask("SELECT count(*) FROM wh_dead_letters") == 0
+    assert settings_of_the_session() == told
 
 
 def test_a_statement_that_begins_late_is_told_what_is_left(monkeypatch):
