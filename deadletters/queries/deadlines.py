@@ -131,7 +131,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def _goes_on() -> bool:
-    """Say whether the transaction around may still be read in; of one that is rolled back nothing has to be restored."""
+    """Say whether the transaction around is one that lasts: of one that is rolled back nothing has to be restored."""
     status = connection.connection.info.transaction_status
     return bool(status == TransactionStatus.INTRANS) and not transaction.get_rollback()
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
@@ -245,6 +246,7 @@ def _context(request: HttpRequest, found: RecoveryRun) -> dict[str, Any]:
     )
     elapsed = (now - found.started_at).total_seconds() if found.started_at else 0
     awaited = _awaited(found, progress)
+    told = load("timeline of the run", lambda: timeline.of_run(found.run_id))
     return {
         "run": found,
         "group": _group(found),
@@ -256,7 +258,9 @@ def _context(request: HttpRequest, found: RecoveryRun) -> dict[str, Any]:
         "left": None if awaited else progress.seconds_left(rate=plan.rate if plan else None, elapsed=elapsed),
         "form": planforms.form_of(plan or Plan()),
         "confirm_above": service.CONFIRM_ABOVE,
-        "timeline": timeline.of_run(found.run_id),
+        "region": told,
+        "retry": reverse("deadletters:run", args=[found.run_id]),
+        "timeline": told.value,
         "timeline_title": _("What was done"),
         "audited": f"run={found.run_id}",
         "seen": ".".join(map(str, (found.state, found.wave, found.row_version, int(bool(awaited)), *counts.values()))),
@@ -311,8 +315,10 @@ def _again(found: RecoveryRun) -> str:
 
 def _items(found: RecoveryRun, filters: ItemFilter) -> dict[str, Any]:
     page = runs.items(found.run_id, filters)
-    known = letters.briefly(item.dead_letter_id for item in page.rows)
+    region = load("letters of the run", lambda: letters.briefly(item.dead_letter_id for item in page.rows))
+    known = region.value or {}
     return {
+        "known": region,
         "filters": filters,
         "renews": filters.after is None and found.state in MOVING,
         "items": [(item, known.get(item.dead_letter_id)) for item in page.rows],

@@ -81,3 +81,24 @@ def test_the_menu_of_a_group_says_in_its_place_that_it_took_too_long(reader, gro
     is_known = table != "failure_groups"
     assert (LATE in text_of(response)) == (not is_known)
     assert ("Assign to me" in text_of(response)) == is_known
+
+
+@pytest.mark.parametrize(
+    ("table", "headers", "said"),
+    [
+        ("wh_dead_letters", {}, "The letters: took too long."),
+        ("wh_dead_letters", HTMX, "The letters: took too long."),
+        ("operator_actions", {}, LATE),
+    ],
+)
+def test_a_run_is_shown_without_what_a_locked_table_takes(reader, table, headers, said):
+    here = address("run")
+    letter = address("letter")
+
+    with locked(table):
+        response = reader.get(here, headers=headers)
+    assert response.status_code == 200
+    content = text_of(response)
+    assert said in content
+    assert f'href="{letter}"' in content
+    assert "the letter was purged" not in content
