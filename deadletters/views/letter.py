@@ -64,9 +64,8 @@ def live(request: HttpRequest, dead_letter_id: UUID) -> HttpResponse:
     """Return what changes by itself while a letter is recovering: its state and its timeline."""
     if not wants_fragment(request):
         return redirect("deadletters:letter", dead_letter_id)
-    try:
-        context = _context(request, letters.get(dead_letter_id))
-    except NoSuchLetter:
+    context = _context_of(request, dead_letter_id)
+    if context is None:
         return no_such_letter(request)
     if request.GET.get("seen") == context["seen"]:
         return HttpResponse(status=204)
@@ -80,20 +79,27 @@ def whole(request: HttpRequest, dead_letter_id: UUID, *, status: int = 200, **mo
 def fragment(
     request: HttpRequest, dead_letter_id: UUID, template: str, *, status: int = 200, **more: Any
 ) -> HttpResponse:
-    try:
-        letter = letters.get(dead_letter_id)
-    except NoSuchLetter:
+    context = _context_of(request, dead_letter_id, is_whole=template == WHOLE)
+    if context is None:
         return no_such_letter(request)
-    context = _context(request, letter, is_whole=template == WHOLE)
     return _render(request, template, {**context, **more}, status=status)
 
 
-def _context(request: HttpRequest, letter: DeadLetter, *, is_whole: bool = False) -> dict[str, Any]:
+def _context_of(request: HttpRequest, dead_letter_id: UUID, *, is_whole: bool = False) -> dict[str, Any] | None:
+    """Return what the page shows; None = there is no such letter."""
+    with regions.reading() as read:
+        try:
+            letter = read.needed(lambda: letters.get(dead_letter_id))
+        except NoSuchLetter:
+            return None
+        return _context(request, letter, read, is_whole=is_whole)
+
+
+def _context(request: HttpRequest, letter: DeadLetter, read: regions.Reader, *, is_whole: bool) -> dict[str, Any]:
     """Return what the page shows; stream, similar ones and neighbours in the list for the whole page only."""
     before, now = _older_than(request), timezone.now()
-    with regions.reading() as read:
-        parts = read("what happened to the letter", lambda: parts_of(letter, before))
-        around = _around(request, letter, parts.value or NOTHING, read, now) if is_whole else {}
+    parts = read("what happened to the letter", lambda: parts_of(letter, before))
+    around = _around(request, letter, parts.value or NOTHING, read, now) if is_whole else {}
     return {
         "letter": letter,
         "region": parts,

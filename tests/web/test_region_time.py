@@ -59,10 +59,11 @@ def test_a_subject_is_shown_without_what_happened_to_its_letters(reader, table):
     assert text_of(response).count(LATE) == 1
 
 
-def test_a_group_that_cannot_be_read_ends_in_the_time_of_a_region(reader):
-    here = address("group")
+@pytest.mark.parametrize(("name", "table"), [("group", "failure_groups"), ("letter", "wh_dead_letters")])
+def test_a_page_without_which_there_is_nothing_ends_in_the_time_of_a_region(reader, name, table):
+    here = address(name)
 
-    with locked("failure_groups"):
+    with locked(table):
         response = reader.get(here)
 
     assert response.status_code == 503
