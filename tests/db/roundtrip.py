@@ -253,7 +253,7 @@ def looked_at(letter: DeadLetter) -> dict[str, str]:
 
 def downloaded(letter: DeadLetter) -> bytes:
     """Return the payload's bytes as they are downloaded."""
-    answer = browser().get(reverse("deadletters:payload", args=[letter.pk]))
+    answer = browser().post(reverse("deadletters:payload", args=[letter.pk]), {"reason": "a test"})
     assert answer.status_code == 200
     return answer.getvalue()
 
