@@ -26,6 +26,7 @@ class Migration(migrations.Migration):
         *of_each_table(
             'move_v1',
             'DROP FUNCTION move_{{work}}(jsonb, uuid, text, uuid, boolean, timestamptz);'
+            'DROP FUNCTION letters_of_{{work}}(uuid[]);'
             'DROP FUNCTION take_{{work}}('
             'jsonb, uuid, text, uuid, boolean, timestamptz, uuid[], uuid[], jsonb, uuid[], uuid[])',
         ),

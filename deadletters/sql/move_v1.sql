@@ -161,6 +161,23 @@ BEGIN
     END IF;
 END $$;
 
+-- The letters that rows have already, by the rows' ids.
+--
+-- Each is looked up as a range that is asked for in its index's order, and nothing may be sorted: no other index fits,
+-- whatever statistics say of the letters, and however large that one was once.
+CREATE FUNCTION letters_of_{{work}}(p_sources uuid[]) RETURNS TABLE (source_id uuid, dead_letter_id uuid)
+LANGUAGE plpgsql{{planned}} SET enable_sort = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT s.id, l.dead_letter_id FROM unnest(p_sources) AS s(id)
+     CROSS JOIN LATERAL (
+           SELECT l.dead_letter_id FROM wh_dead_letters l
+            WHERE (l.source_id, l.source_table) >= (s.id, '{{work}}') AND l.superseded_by IS NULL
+              AND (l.source_id, l.source_table) <= (s.id, '{{work}}')
+            ORDER BY l.source_id, l.source_table LIMIT 1) l;
+END $$;
+
 -- Moves rows of {{work}} to the dead letters, all in the caller's transaction: the row goes, its snapshot, its
 -- death, its subjects and the changes of the counts come, all in one statement. A row that was re-emitted from a letter,
 -- or whose id is dead already, re-opens that letter, and whoever sent it gets a verdict: `judge_deaths`.
@@ -177,8 +194,7 @@ END $$;
 -- if no other letter has it. No row = it was gone already, or is held by somebody else. Raises unique_violation when
 -- another transaction takes a letter's id meanwhile: nothing was moved then.
 -- Locks: letters in id order, then the streams that are to wait, then work rows, then the rest.
--- A message's letter is looked up as a range that is asked for in its index's order: whatever statistics say, no other
--- index fits. Of a letter by its own id nothing is asked that another index has as its condition.
+-- Of a letter by its own id nothing is asked that another index has as its condition.
 CREATE FUNCTION move_{{work}}(
     p_moves jsonb, p_instance_id uuid, p_generation text, p_lease_token uuid, p_force boolean, p_now timestamptz
 ) RETURNS TABLE (source_id uuid, dead_letter_id uuid) LANGUAGE plpgsql{{planned}} AS $$
@@ -204,12 +220,7 @@ BEGIN
     v_letters := ARRAY(
         SELECT w.dead_letter_id FROM {{work}} w WHERE w.{{id}} = ANY (v_sources) AND w.dead_letter_id IS NOT NULL
         UNION
-        SELECT l.dead_letter_id FROM unnest(v_sources) AS s(id)
-         CROSS JOIN LATERAL (
-               SELECT l.dead_letter_id FROM wh_dead_letters l
-                WHERE (l.source_id, l.source_table) >= (s.id, '{{work}}') AND l.superseded_by IS NULL
-                  AND (l.source_id, l.source_table) <= (s.id, '{{work}}')
-                ORDER BY l.source_id, l.source_table LIMIT 1) l
+        SELECT l.dead_letter_id FROM letters_of_{{work}}(v_sources) l
         UNION
         SELECT l.dead_letter_id FROM unnest(v_given) AS g(id)
          CROSS JOIN LATERAL (SELECT l.dead_letter_id FROM wh_dead_letters l WHERE l.dead_letter_id = g.id LIMIT 1) l);
@@ -230,11 +241,7 @@ BEGIN
           LEFT JOIN LATERAL (
                SELECT d.dead_letter_id, d.superseded_by FROM wh_dead_letters d
                 WHERE d.dead_letter_id = w.dead_letter_id LIMIT 1) a ON a.superseded_by IS NULL
-          LEFT JOIN LATERAL (
-               SELECT d.dead_letter_id FROM wh_dead_letters d
-                WHERE (d.source_id, d.source_table) >= (w.{{id}}, '{{work}}') AND d.superseded_by IS NULL
-                  AND (d.source_id, d.source_table) <= (w.{{id}}, '{{work}}')
-                ORDER BY d.source_id, d.source_table LIMIT 1) b ON true
+          LEFT JOIN letters_of_{{work}}(v_sources) b ON b.source_id = w.{{id}}
          CROSS JOIN LATERAL (
                SELECT d.* FROM wh_dead_letters d
                 WHERE d.dead_letter_id = coalesce(a.dead_letter_id, b.dead_letter_id) LIMIT 1) l
