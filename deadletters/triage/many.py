@@ -42,6 +42,7 @@ DECISIONS = {
 VERBS = (*DECISIONS, "assign", "note")
 
 SO_ALREADY = "so already"
+DECIDED_MEANWHILE = "decided by somebody since it was asked"
 WHY_NOT = {
     Status.PENDING: "open",
     Status.RECOVERING: "recovering",
@@ -52,7 +53,7 @@ WHY_NOT = {
 """What a letter is that a decision leaves alone."""
 
 _COLUMNS = (
-    *("recovery_status", "operator_disposition", "owner", "superseded_by"),
+    *("recovery_status", "operator_disposition", "owner", "superseded_by", "decided_at"),
     *("source_table", "perspective_name", "stream_id"),
 )
 
@@ -72,11 +73,15 @@ class Done:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What is done to the letters: a verb, with the owner of "assign" and the text of "note"; and why."""
+    """What is done to the letters: a verb, with the owner of "assign" and the text of "note"; and why.
+
+    asked_at: when a person was shown what they are; what somebody decided since then is not decided again.
+    """
 
     verb: str
     value: str = ""
     reason: str = ""
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +161,7 @@ def _writer(order: Order, by: Actor) -> Writer:
     """Return what does the verb to locked letters; raises BadChange, BadNote before any is."""
     reason = storable(order.reason)
     if order.verb in DECISIONS:
-        return lambda found: _decide(found, DECISIONS[order.verb], by, reason)
+        return lambda found: _decide(found, order, by, reason)
     if order.verb == "assign":
         owner = values.text("owner", values.MAX_OWNER)(order.value)
         return lambda found: _assign(found, owner, by, reason)
@@ -166,10 +171,11 @@ def _writer(order: Order, by: Actor) -> Writer:
     raise BadChange("verb", "is none of " + ", ".join(VERBS))
 
 
-def _decide(found: Sequence[DeadLetter], event: Event, by: Actor, reason: str) -> _Written:
-    left, chosen = Counter[str](), []
+def _decide(found: Sequence[DeadLetter], order: Order, by: Actor, reason: str) -> _Written:
+    event, left, chosen = DECISIONS[order.verb], Counter[str](), []
     for letter in found:
-        if why := _why_not(letter.recovery_status, letter.operator_disposition, event):
+        why = _why_not(letter.recovery_status, letter.operator_disposition, event)
+        if why := why or _meanwhile(letter, order.asked_at):
             left[why] += 1
         else:
             chosen.append(letter)
@@ -187,6 +193,12 @@ def _why_not(status: int, disposition: int, event: Event) -> str:
         return WHY_NOT[Status(status)]
     is_so = after == status and next_disposition(0, event) == disposition
     return SO_ALREADY if is_so else ""
+
+
+def _meanwhile(letter: DeadLetter, asked_at: datetime | None) -> str:
+    """Say that somebody decided about a letter after a person was asked; empty: nobody did."""
+    is_later = asked_at is not None and letter.decided_at is not None and letter.decided_at > asked_at
+    return DECIDED_MEANWHILE if is_later else ""
 
 
 def _stream(letter: DeadLetter) -> tuple[str, str, UUID]:

@@ -30,6 +30,7 @@ from deadletters.words import access
 from deadletters.words.errors import BadChange, BadFilter, BadNote, BadScope, FormTooLong, NoSuchForm, NotYourForm
 from deadletters.words.filters import ActionFilter, LetterFilter
 from deadletters.words.scopes import Letters, Matching
+from queues.store.live import clock
 
 ABOUT = "many"
 MAX_CHARACTERS = 100_000
@@ -116,7 +117,7 @@ def ask(request: HttpRequest) -> HttpResponse:
 def _keep(request: HttpRequest) -> HttpResponse:
     typed = request.POST.copy()
     typed.pop("csrfmiddlewaretoken", None)
-    typed.setdefault("asked_at", timezone.now().isoformat())
+    typed.setdefault("asked_at", clock().isoformat())
     try:
         scope_of(typed)
         _order(typed)
@@ -213,7 +214,7 @@ def _order(typed: QueryDict) -> triage.Order:
     verb = typed.get("verb", "")
     if verb not in many.VERBS:
         raise BadScope(_("There is no such action."))
-    return triage.Order(verb=verb, value=typed.get("value", ""), reason=reason_in(typed))
+    return triage.Order(verb=verb, value=typed.get("value", ""), reason=reason_in(typed), asked_at=_moment(typed))
 
 
 def _confirm(

@@ -222,6 +222,23 @@ def test_each_decision_does_what_it_does_to_one_letter(page, operator, verb, bef
     assert DeadLetter.objects.get(pk=one.pk).recovery_status == after
 
 
+def test_what_somebody_decided_after_it_was_asked_is_not_decided_again(page):
+    held, free = a_letter(), a_letter()
+    asked = ask(page, "give_up", scope="picked", letter=[str(held.pk), str(free.pk)])
+    triage.triage_many(
+        user=a_user("mei", "Operators"), ids=[held.pk], order=triage.Order(verb="hold"), scope_words="one"
+    )
+
+    confirm(page, asked)
+
+    assert "Given up 1 of 2 letters. Left alone: 1 decided by somebody since it was asked." in said(page)
+    assert DeadLetter.objects.get(pk=held.pk).operator_disposition == Disposition.HOLD_INDEFINITELY
+    assert DeadLetter.objects.get(pk=free.pk).recovery_status == RecoveryStatus.PERMANENTLY_FAILED
+
+    confirm(page, ask(page, "give_up", scope="picked", letter=[str(held.pk)]))
+    assert DeadLetter.objects.get(pk=held.pk).recovery_status == RecoveryStatus.PERMANENTLY_FAILED
+
+
 def test_an_owner_is_assigned_and_a_note_written_on_each(page):
     one, two = a_letter(owner="olga"), a_letter()
     picked = {"scope": "picked", "letter": [str(one.pk), str(two.pk)]}
