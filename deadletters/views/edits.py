@@ -286,8 +286,8 @@ def _version(
 def _beside(request: HttpRequest, known: Sequence[DeadLetterPayload], number: int) -> int:
     """Return the number of the version that one is compared with: the one asked for, or its neighbour."""
     numbers = {one.version for one in known}
-    asked = _number(request, "with", request.GET)
-    return asked if asked in numbers else number - 1 if number - 1 in numbers else number + 1
+    wanted = _number(request, "with", request.GET)
+    return wanted if wanted in numbers else number - 1 if number - 1 in numbers else number + 1
 
 
 def _difference(request: HttpRequest, letter: DeadLetter, number: int, beside: int) -> list[Line]:

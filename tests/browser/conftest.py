@@ -96,6 +96,14 @@ def sign_in(page: Page, name: str, target: str = "/letters/") -> None:
     page.goto(target)
 
 
+def ask_to_hold_the_first(page: Page, name: str) -> None:
+    """Sign in, pick the first open letter, and come to the question whether to hold it."""
+    sign_in(page, name, "/letters/?status=open")
+    page.locator("input.pick").first.check()
+    page.locator("form.bulk").get_by_role("button", name="Hold").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Hold 1 letter")
+
+
 def fill_in_and_sign_in(page: Page, name: str, target: str = "/letters/") -> None:
     """Go to a page and sign in on the way."""
     page.goto(target)

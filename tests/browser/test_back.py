@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from deadletters.defaults import make_groups
 from deadletters.models import OperatorAction
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import ask_to_hold_the_first, sign_in
 from tests.factories import a_letter, a_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -19,10 +19,7 @@ def test_back_from_what_was_done_to_many_shows_what_was_asked_and_then_the_list(
     for _ in range(2):
         a_letter()
     page = open_page(java_script_enabled=script)
-    sign_in(page, "olga", "/letters/?status=open")
-    page.locator("input.pick").first.check()
-    page.locator("form.bulk").get_by_role("button", name="Hold").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Hold 1 letter")
+    ask_to_hold_the_first(page, "olga")
     page.get_by_role("button", name="Hold 1 letter").click()
     expect(page.locator(".messages")).to_contain_text("Held 1 of 1 letters.")
     done = OperatorAction.objects.count()

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from deadletters import counting
 from deadletters.defaults import make_groups
 from deadletters.models import FailureGroup, OperatorAction, RecoveryStatus
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import ask_to_hold_the_first, sign_in
 from tests.factories import PASSWORD, a_letter, a_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -264,10 +264,7 @@ def test_what_was_picked_is_asked_again_where_the_session_ended_at_the_question(
     for _ in range(2):
         a_letter()
     page = open_page(java_script_enabled=script)
-    sign_in(page, "olga", "/letters/?status=open")
-    page.locator("input.pick").first.check()
-    page.locator("form.bulk").get_by_role("button", name="Hold").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Hold 1 letter")
+    ask_to_hold_the_first(page, "olga")
     page.locator("[name=reason]").fill(TYPED)
     end_of_session()
 

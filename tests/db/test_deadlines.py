@@ -2,7 +2,6 @@
 
 from time import monotonic
 
-import psycopg
 import pytest
 from django.db import DatabaseError, connection, transaction
 
@@ -11,6 +10,7 @@ from deadletters.queries import deadlines, regions
 from deadletters.queries.deadlines import TookTooLong, in_pieces, is_over, limited, of_request, patient
 from deadletters.queries.regions import Trouble
 from tests.factories import a_letter
+from tests.locking import locked
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -201,15 +201,8 @@ def test_each_statement_of_what_acts_ends_in_each_of_its_transactions(told, in_t
 
 def test_a_commit_ends_too_that_checks_what_somebody_else_holds():
     letter = a_letter()
-    known = connection.settings_dict
-    with psycopg.connect(
-        dbname=known["NAME"], host=known["HOST"], port=known["PORT"] or None, user=known["USER"],
-        password=known["PASSWORD"],
-    ) as other:  # fmt: skip
-        other.execute("SET idle_in_transaction_session_timeout = '60s'")
-        other.execute("LOCK TABLE wh_dead_letters IN ACCESS EXCLUSIVE MODE")
-        with pytest.raises(DatabaseError) as raised, patient(SHORT), transaction.atomic():
-            Note.objects.create(dead_letter_id=letter.pk, text="x", author="olga")
+    with locked("wh_dead_letters"), pytest.raises(DatabaseError) as raised, patient(SHORT), transaction.atomic():
+        Note.objects.create(dead_letter_id=letter.pk, text="x", author="olga")
 
     assert is_over(raised.value)
     assert not Note.objects.exists()

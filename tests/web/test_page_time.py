@@ -17,8 +17,8 @@ from deadletters.queries.deadlines import of_request
 from tests.access_table import TABLE
 from tests.addresses import address, group, letter
 from tests.factories import a_user
+from tests.locking import locked
 from tests.web.conftest import HTMX
-from tests.web.locking import locked
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -7,8 +7,8 @@ import pytest
 from queues.models import Destination, SourcePause, Stream
 from tests.db.rows import write_row
 from tests.factories import a_letter, a_user
+from tests.locking import locked
 from tests.web.conftest import HTMX, text_of
-from tests.web.locking import locked
 from tests.web.waiting import a_worker, at, lease
 
 pytestmark = pytest.mark.django_db(transaction=True)

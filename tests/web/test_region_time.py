@@ -7,8 +7,8 @@ from tests.addresses import address
 from tests.addresses import group as a_group
 from tests.addresses import letter as the_letter
 from tests.factories import a_user
+from tests.locking import locked
 from tests.web.conftest import HTMX, text_of
-from tests.web.locking import locked
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

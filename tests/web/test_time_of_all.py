@@ -7,8 +7,8 @@ from deadletters.models import DeadLetter, Note
 from queues.models import InboxMessage
 from tests.addresses import address
 from tests.factories import PASSWORD, a_letter, a_user
+from tests.locking import locked
 from tests.web.conftest import HTMX, text_of
-from tests.web.locking import locked
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

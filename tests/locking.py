@@ -1,4 +1,4 @@
-"""How the tests of the pages have somebody else hold a table."""
+"""How tests have somebody else hold a table."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from django.db import connection
 
 @contextmanager
 def locked(table: str) -> Iterator[None]:
-    """Have somebody else hold a table so that nobody can read it; a page that waits for the end of that fails."""
+    """Have somebody else hold a table so that nobody can read it; what waits for the end of that fails."""
     known = connection.settings_dict
     with psycopg.connect(
         dbname=known["NAME"], host=known["HOST"], port=known["PORT"] or None, user=known["USER"],
