@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django import template
+from django.conf import settings
 from django.templatetags.static import static
-from django.urls import get_script_prefix, reverse
+from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -261,12 +262,17 @@ def sparkline(hours: Sequence[int], now: datetime) -> Sparkline:
 @register.simple_tag
 def address(name: str, identity: UUID) -> str:
     """Return an address of a letter or a group by its id: looking up each that a list has takes longer than its row."""
-    return _address_of_none(name, get_script_prefix()).replace(str(_NONE), str(identity))
+    return _looked_up(name, _NONE, *_where()).replace(str(_NONE), str(identity))
+
+
+def _where() -> tuple[str, Any]:
+    """Return what an address depends on besides its name: where the host is, and which URLs a request has."""
+    return get_script_prefix(), get_urlconf() or settings.ROOT_URLCONF
 
 
 @lru_cache(maxsize=64)
-def _address_of_none(name: str, _prefix: str) -> str:
-    return reverse(f"deadletters:{name}", args=[_NONE])
+def _looked_up(name: str, identity: UUID | None, _prefix: str, _urls: Any) -> str:
+    return reverse(f"deadletters:{name}", args=[] if identity is None else [identity])
 
 
 @register.filter
@@ -330,13 +336,8 @@ def subject_link(kind: str, identity: str) -> SafeString:
     shown = format_html("<span>{}</span> {}", name(kind), name(identity))
     if len(kind) + len(identity) > MAX_LINKED:
         return format_html('<span class="subject">{}</span>', shown)
-    address = f"{_subject_page(get_script_prefix())}?{subject_query(kind, identity)}"
+    address = f"{_looked_up('subject', None, *_where())}?{subject_query(kind, identity)}"
     return format_html('<a class="subject" href="{}">{}</a>', address, shown)
-
-
-@lru_cache(maxsize=8)
-def _subject_page(_prefix: str) -> str:
-    return reverse("deadletters:subject")
 
 
 @register.simple_tag

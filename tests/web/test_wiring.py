@@ -99,3 +99,14 @@ def test_pages_render_in_a_host_without_our_sign_in_admin_and_optional_middlewar
         assert client.get(address).status_code == 200
     assert client.post(f"/triage/letters/{letter.pk}/notes", {"text": "x"}).status_code == 302
     assert client.post("/triage/queues/pause", {"what": "inbox"}).status_code == 302
+
+
+def test_a_list_leads_to_where_the_pages_are_though_they_were_elsewhere_before(operator):
+    letter, client = a_letter(), Client()
+    client.force_login(operator)
+    assert f'href="/letters/{letter.pk}/' in client.get("/letters/").content.decode()
+
+    with override_settings(**HOST):
+        client.force_login(operator)
+        assert f'href="/triage/letters/{letter.pk}/' in client.get("/triage/letters/").content.decode()
+    assert f'href="/letters/{letter.pk}/' in client.get("/letters/").content.decode()
